@@ -1,0 +1,53 @@
+"""Questions: asking one, and understanding short answers by code while one is open."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from duckflow import events as ev
+from duckflow.engine.kit import Ending, Kit
+from duckflow.prompts.replies import Question
+from duckflow.state.machine import Status, Trigger
+
+_YES = frozenset(
+    {"ok", "okay", "yes", "y", "sure", "はい", "うん", "お願いします", "それで", "いいよ", "いいです", "了解"}
+)
+
+
+def resolved(question: ev.QuestionAsked, text: str) -> str | None:
+    """The option a short answer means ("1", "OK", 「2で」, 「はい」), or None when it says something else."""
+    said = unicodedata.normalize("NFKC", text).strip().rstrip("。.!！").casefold()
+    for option in question.options:
+        if said == unicodedata.normalize("NFKC", option).strip().casefold():
+            return option
+    number = re.fullmatch(r"(\d+)\s*(?:番|で|でお願いします|番で)*", said)
+    if number and 1 <= int(number[1]) <= len(question.options):
+        return question.options[int(number[1]) - 1]
+    if said in _YES and question.default:
+        return question.default
+    return None
+
+
+def ask(kit: Kit, run: str, question: Question, reply: str = "") -> Ending | None:
+    """Put the question to the person: the turn ends. Nobody there: the default answers (None), or the run ends."""
+    session = kit.session
+    alone = not kit.attended
+    taken = question.default if alone else None
+    session.append(
+        ev.QuestionAsked(
+            text=question.text,
+            options=tuple(question.options),
+            default=question.default,
+            answered="default" if taken else None,
+        ),
+        run=run,
+    )
+    if taken:
+        note = f"Nobody is here to answer “{question.text}”. The default was taken: {taken}. Name it as an assumption."
+        thread = session.run(run).thread
+        session.append(ev.HistoryAdded(thread=thread, role="user", kind="note", text=note), run=run)
+        return None
+    session.move(run, Trigger.DECISION, status=Status.REQUIRES_USER_INPUT)
+    text = "\n\n".join(part for part in (reply, question.text) if part)
+    return Ending("escalated" if alone else "asked", text)

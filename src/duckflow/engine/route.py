@@ -1,0 +1,102 @@
+"""Where a Decision leads: a pure function. It reads what was said and what has happened; it does nothing."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from duckflow.prompts.replies import Decision, says
+from duckflow.record import Record
+
+SURE = 0.8
+"""Confidence from which an analysis with one requirement may end without a verdict."""
+MOST_NUDGES = 2
+
+
+class Route(StrEnum):
+    OBJECT = "object"  # the model says itself that it does not fit: ask the person
+    ASK = "ask"
+    ACT = "act"
+    ANSWER = "answer"  # the reply is all there is to do
+    JUDGE = "judge"
+    NUDGE = "nudge"  # words instead of an action: back to the model
+    WAIT = "wait"
+    PARK = "park"
+
+
+class Situation(Record):
+    """What has happened so far in the objective, as far as it matters here."""
+
+    profile: str = "unknown"
+    requirements: int = 0
+    confidence: float = 0.0
+    evidence: bool = False  # anything was read or done for the objective
+    acted: bool = False  # the workspace was changed for this objective
+    changed: bool = False  # the workspace changed in this session
+    refused: bool = False  # nobody could allow what was tried: more words would not help
+    nudges: int = 0
+
+
+def route(decision: Decision, now: Situation) -> Route:
+    if decision.actions and "no" in (says(decision.goal_consistency), says(decision.constraint_check)):
+        return Route.OBJECT
+    if decision.question is not None:
+        return Route.ASK
+    if decision.actions:
+        return Route.ACT
+    if decision.next_step == "defer":
+        return Route.PARK
+    if decision.next_step == "pending_user":
+        return Route.WAIT
+    if decision.next_step == "continue":
+        return _nudge(now)
+    return _without_actions(decision, now)
+
+
+def _without_actions(decision: Decision, now: Situation) -> Route:
+    """`done` (or nothing said) and no action: an answer, something to judge, or words instead of work."""
+    if not decision.reply.strip():
+        return Route.JUDGE if now.evidence else _nudge(now)
+    if now.profile in ("guidance", "analysis") and _claims_too_much(decision.reply, now):
+        return _nudge(now)
+    if now.profile == "guidance":
+        return Route.ANSWER
+    if now.profile == "analysis":
+        simple = now.requirements <= 1 and now.confidence >= SURE
+        return Route.ANSWER if simple and now.evidence else Route.JUDGE if now.evidence else _nudge(now)
+    return Route.JUDGE if now.evidence else _nudge(now)
+
+
+def _claims_too_much(reply: str, now: Situation) -> bool:
+    """A claim of work that this request did not do. One that survives a nudge may speak of earlier work."""
+    return claims_change(reply) and not now.acted and (now.nudges == 0 or not now.changed)
+
+
+def effective_profile(said: str | None, known: str, proposed: str) -> str:
+    """The kind of request after what was proposed: no word makes work that changes files into a mere answer."""
+    profile = said or known
+    void = {"": (), "command": ("guidance",), "files": ("guidance", "analysis", "unknown")}[proposed]
+    if profile not in void:
+        return profile
+    return known if known not in void and known != "unknown" else "modification"
+
+
+def _nudge(now: Situation) -> Route:
+    return Route.NUDGE if now.nudges < MOST_NUDGES and not now.refused else Route.JUDGE
+
+
+_CLAIMS = (  # as text: compiled when the first reply comes
+    r"(?i)\b(?:i|we)(?:'ve| have)?\s+(?:just\s+|now\s+|also\s+|successfully\s+)*"
+    r"(?:created|written|wrote|added|updated|fixed|changed|edited|modified|deleted|removed|renamed|moved|"
+    r"implemented|installed|saved|refactored|replaced|rewrote|rewritten)\b"
+    r"|\b(?:has|have) been (?:successfully )?(?:created|written|added|updated|fixed|changed|edited|modified|deleted|"
+    r"removed|renamed|moved|implemented|installed|saved|refactored|replaced|rewritten)\b"
+    r"|(?:作成|追加|修正|変更|更新|削除|実装|保存|移動|編集|追記|改名|置換|インストール)(?:しました|済み|が完了)"
+    r"|(?:作り|直し|書き換え|書き直し|書き込み|消し|置き換え)ました"
+)
+
+
+def claims_change(text: str) -> bool:
+    """Does the text say that something was changed? Code blocks and quotations do not count."""
+    prose = re.sub(r"```.*?```|`[^`]*`|^>.*$", " ", text, flags=re.S | re.M)
+    return bool(re.search(_CLAIMS, prose))

@@ -1,0 +1,1 @@
+"""How we ask models: wire formats, tiers, decoding, token counts. Knows no state, prompts or screens."""

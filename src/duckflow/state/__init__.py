@@ -1,0 +1,1 @@
+"""What we know: the session and everything in it. Frozen values and pure functions; only `Session` changes anything."""

@@ -1,0 +1,1 @@
+"""What we can do: typed operations. They prepare and perform; whether they may is decided elsewhere."""

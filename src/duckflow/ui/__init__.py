@@ -1,0 +1,1 @@
+"""What people see: the terminal, cards, progress and machine-readable output. Reads events; decides nothing."""

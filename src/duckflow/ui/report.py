@@ -1,0 +1,127 @@
+"""What was done and whether it is enough, as lines: actions, the end of an output, the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from duckflow import events as ev
+from duckflow.i18n import _, clauses
+from duckflow.ui import figures
+from duckflow.ui.answers import why_not
+from duckflow.ui.out import Out
+from duckflow.ui.safe import safe, safe_line
+from duckflow.ui.wrap import cells, pad, wrapped
+
+TAIL_OK = 2
+TAIL_FAILED = 8
+
+
+class Known:
+    """What earlier events said about the ids a verdict names."""
+
+    def __init__(self) -> None:
+        self.requirements: dict[str, str] = {}
+        self.evidence: dict[str, str] = {}
+        self.attempts: dict[str, int] = {}
+
+    def objective(self, body: ev.ObjectiveChanged) -> bool:
+        """Whether a new attempt has begun."""
+        self.requirements = {str(item["id"]): str(item["text"]) for item in body.requirements}
+        again = body.attempt > self.attempts.get(body.objective, body.attempt)
+        self.attempts[body.objective] = body.attempt
+        return again
+
+    def learn(self, body: ev.ActionFinished) -> None:
+        for item in body.evidence:
+            self.evidence[str(item["id"])] = safe_line(body.summary or body.operation)
+
+    def told(self, body: ev.EvidenceAdded) -> None:
+        """A fact that no action made: the reply itself."""
+        self.evidence[body.id] = _("the reply") if body.kind == "reply" else safe_line(body.kind)
+
+
+def action_line(body: ev.ActionFinished) -> str:
+    """ "run pytest -q · exit 1 · 2.2 s", "edit src/x.py (+3 −1) ✓", "read x.py ✗ no such file"."""
+    parts = [safe_line(body.summary, exact=True) or _operation(body)]
+    if body.exit_code is not None:
+        parts.append(_("exit {code}", code=body.exit_code))
+        parts.append(figures.seconds(body.ms))
+    line = figures.joined(parts)
+    if not body.ok:
+        return f"{line} ✗ {why_not(body.error or '')}".rstrip()
+    return f"{line} ✓" if body.effect and body.exit_code in (None, 0) else line
+
+
+def _operation(body: ev.ActionFinished) -> str:
+    if body.operation != "stdin":
+        return safe_line(body.operation)
+    return figures.joined((_("standard input"), figures.lines(len(body.output.splitlines()))))
+
+
+def output_tail(body: ev.ActionFinished, seen: Iterable[str] = ()) -> list[str]:
+    """The last lines of a command's output; more of them when it did not succeed. `seen`: as it came in."""
+    text = body.output or "\n".join(seen)
+    lines = [as_drawn(line).expandtabs(4) for line in text.split("\n") if line.strip()]
+    most = TAIL_OK if body.ok and body.exit_code == 0 else TAIL_FAILED
+    return lines[-most:]
+
+
+def as_drawn(line: str) -> str:
+    """A line of output without what a progress bar has overwritten."""
+    return safe(line.rstrip("\r").rpartition("\r")[2])
+
+
+def verdict_lines(body: ev.VerdictGiven, known: Known, out: Out) -> list[str]:
+    """A small table, requirement → score → evidence, then what is missing and what follows."""
+    rows = [
+        (_requirement(name, known), _score(facts), _evidence(facts, known)) for name, facts in body.requirements.items()
+    ]
+    room = out.width - 4
+    score_room = 6
+    left = max(min(max((cells(r[0]) for r in rows), default=0), room * 3 // 5), 12)
+    right = room - left - score_room
+    lines: list[str] = [""]
+    for text, score, evidence in rows:
+        style = "green" if float(score) >= 0.8 else "yellow"
+        lines += _row(text, score, evidence, (left, score_room, right), style, out)
+    follows = {"complete": _("complete"), "retry": _("another attempt"), "escalate": _("your decision")}
+    total = _("overall {score} → {next}", score=f"{body.overall:.2f}", next=follows.get(body.next, body.next))
+    lines += out.lines(total, "green" if body.next == "complete" else "yellow", indent="  ")
+    for text in (*body.missing, body.problem):
+        if text:
+            lines += out.lines(_("missing: {what}", what=safe_line(text)), "yellow", indent="    ", first="  ")
+    return lines
+
+
+def _requirement(name: str, known: Known) -> str:
+    return f"{name} {safe_line(known.requirements.get(name, ''))}".rstrip()
+
+
+def _score(facts: Mapping[str, Any]) -> str:
+    try:
+        return f"{float(facts.get('score', 0.0)):.2f}"
+    except (TypeError, ValueError):
+        return "0.00"
+
+
+def _evidence(facts: Mapping[str, Any], known: Known) -> str:
+    names = [str(name) for name in facts.get("evidence", ())]
+    if not names:
+        return _("no evidence")
+    return clauses(f"{safe_line(name)} {known.evidence.get(name, '')}".rstrip() for name in names)
+
+
+def _row(text: str, score: str, evidence: str, rooms: tuple[int, int, int], style: str, out: Out) -> list[str]:
+    left, middle, right = wrapped(text, rooms[0]), [score], wrapped(evidence, rooms[2])
+    found = []
+    for i in range(max(len(left), len(right))):
+        cell = middle[i] if i < len(middle) else ""
+        line = (
+            "  "
+            + pad(left[i] if i < len(left) else "", rooms[0] + 1)
+            + out.paint(pad(cell, rooms[1]), style)
+            + (right[i] if i < len(right) else "")
+        )
+        found.append(line.rstrip())
+    return found

@@ -1,0 +1,104 @@
+"""The three outputs of `run`, from events on a real session: stdout for the answer, stderr for the progress."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duckflow import events as ev
+from duckflow.errors import N_, CredentialsError
+from duckflow.state.journal import Store
+from duckflow.state.session import Session
+from duckflow.ui.headless import Headless, print_failure
+
+REPLY = "できました。\x1b]0;evil\x07 Done.\n"
+RESULT: dict[str, Any] = {
+    "type": "result", "status": "satisfied", "exit_code": 0, "reply": REPLY, "objective": None, "verdict": None,
+    "files_changed": ["a.py"], "usage": {}, "session": "s",
+}  # fmt: skip
+
+
+def work(tmp_path: Path, fmt: str, *, verbose: bool = False, **result: Any) -> tuple[str, str, Session]:
+    """A short run: one message, one call, one command with a long output, one reply."""
+    started = ev.SessionStarted(workspace=str(tmp_path), version="0", mode="ask", models={})
+    session = Session.start(Store(tmp_path / "state.db"), started)
+    out, err = io.StringIO(), io.StringIO()
+    screen = Headless(fmt, out, err, session, verbose)
+    screen.attach()
+    run = session.start_run()
+    session.append(ev.Message(role="user", text="直して", kind="message"), run=run)
+    session.show(ev.Live("reply", "できました。\n\n", run))
+    session.append(
+        ev.ActionFinished(
+            action="A1", operation="shell.run", ok=True, exit_code=0, ms=40, summary="run make", output="line\n" * 100
+        ),
+        ev.Message(role="assistant", text=REPLY, kind="reply"),
+        run=run,
+    )
+    session.end_run(run, "satisfied")
+    screen.finish({**RESULT, **result})
+    return out.getvalue(), err.getvalue(), session
+
+
+def test_text_is_the_answer_alone_and_harmless(tmp_path: Path) -> None:
+    out, err, _session = work(tmp_path, "text")
+    assert out == "できました。‹U+001B›]0;evil‹U+0007› Done.\n"
+    assert "> 直して" in err and "run make · exit 0" in err and "できました" not in err
+
+
+def test_text_says_on_stderr_how_it_ended_when_not_well(tmp_path: Path) -> None:
+    out, err, _session = work(tmp_path, "text", status="refused", exit_code=4, reply="")
+    assert out == "" and "nobody could give it" in err
+
+
+def test_json_is_one_line(tmp_path: Path) -> None:
+    out, err, _session = work(tmp_path, "json")
+    assert out.count("\n") == 1 and json.loads(out) == RESULT
+    assert "\x1b" not in out and "できました" in out
+    assert "run make" in err
+
+
+def test_stream_json_is_every_event_and_then_the_result(tmp_path: Path) -> None:
+    out, err, session = work(tmp_path, "stream-json")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["seq"] for line in lines[:-1]] == list(range(1, len(lines)))
+    assert lines[0]["type"] == "session.started" and lines[-1] == RESULT
+    stored = [{k: v for k, v in line.items() if k != "hash"} for line in session.store.stored_lines(session.id)]
+    assert lines[:-1] == stored
+    said = next(line for line in lines if line["type"] == "message" and line["role"] == "assistant")
+    assert said["text"] == REPLY
+    finished = next(line for line in lines if line["type"] == "action.finished")
+    assert finished["output"]["chars"] == 500
+    assert err == ""
+
+
+def test_details_on_demand(tmp_path: Path) -> None:
+    assert "run make" in work(tmp_path, "stream-json", verbose=True)[1]
+
+
+def test_a_reader_that_goes_away_does_not_stop_the_work(tmp_path: Path) -> None:
+    class Gone(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise BrokenPipeError(errno.EPIPE, "gone")
+
+    started = ev.SessionStarted(workspace=str(tmp_path), version="0", mode="ask", models={})
+    session = Session.start(Store(tmp_path / "state.db"), started)
+    screen = Headless("stream-json", Gone(), Gone(), session)
+    screen.attach()
+    session.append(ev.Warned(code="x", message="still here"))
+    screen.finish(RESULT)
+    assert session.state.last_seq == 2
+
+
+@pytest.mark.parametrize("fmt", ["json", "stream-json"])
+def test_a_run_that_could_not_begin_has_a_result_too(fmt: str) -> None:
+    out = io.StringIO()
+    print_failure(CredentialsError(N_("No model is configured.")), out)
+    result = json.loads(out.getvalue())
+    assert result["type"] == "result" and result["status"] == "failed" and result["exit_code"] == 41
+    assert set(RESULT) <= set(result)
