@@ -81,8 +81,9 @@ def test_help_in_both_languages_for_everything(env: dict[str, str], args: list[s
         (["run", "x", "--mode", "yolo"], "duckflow: --mode must be one of: plan, ask"),
         (["-C", "/does/not/exist", "sessions"], "/does/not/exist as the workspace: it does not exist."),
         (["-C", "/dev/null", "sessions"], "/dev/null as the workspace: it is not a directory."),
-        (["resume"], "no session"),
-        (["resume", "nope"], "session"),
+        (["resume"], "The chat needs a terminal"),
+        (["resume", "nope"], "The chat needs a terminal"),
+        (["resume", "--fork"], "The chat needs a terminal"),
         (["audit", "--risk", "huge"], "huge is not a risk level. → It is LOW, MEDIUM, HIGH or CRITICAL."),
         ([], "needs a terminal"),
     ],
@@ -91,6 +92,7 @@ def test_wrong_usage_is_exit_code_2_with_the_way_out(env: dict[str, str], args: 
     done = duckflow(env, *args)
     assert done.returncode == 2 and told in " ".join(done.stderr.split()), done.stderr
     assert done.stdout == "" and "Traceback" not in done.stderr
+    assert "terminal" not in told or not Path(env["DUCKFLOW_HOME"]).exists()
 
 
 def test_arguments_cannot_command_the_terminal(env: dict[str, str]) -> None:
@@ -142,6 +144,96 @@ def test_a_reader_that_leaves_is_no_error(env: dict[str, str]) -> None:
         ["bash", "-o", "pipefail", "-c", f"{command} | true"], env=env, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0 and done.stderr == ""
+
+
+SCRIPT = """
+[[reply]]
+node = "understand"
+text = '''{"rationale": "r", "goal_consistency": "yes: x", "constraint_check": "yes: x", "next_step": "done",
+"profile": "guidance", "confidence": 0.9, "reply": "the answer", "actions": []}'''
+"""
+
+
+def shell(env: dict[str, str], tmp_path: Path, line: str) -> subprocess.CompletedProcess[str]:
+    """`duckflow …` with redirections, a scripted model behind it."""
+    script, settings, program = tmp_path / "s.toml", tmp_path / "c.toml", tmp_path / "duckflow"
+    script.write_text(SCRIPT, encoding="utf-8")
+    settings.write_text(
+        f'[providers.x]\nkind = "scripted"\n[models.main]\nprovider = "x"\nmodel = "{script}"\n', encoding="utf-8"
+    )
+    program.write_text("#!/bin/sh\nexec " + " ".join(f"'{part}'" for part in COMMAND) + ' "$@"\n', encoding="utf-8")
+    program.chmod(0o700)
+    given = {**env, "PATH": f"{tmp_path}:{env['PATH']}"}
+    return subprocess.run(
+        ["sh", "-c", line.replace("CONFIG", f"--config '{settings}'")],
+        env=given,
+        cwd=tmp_path / "project",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "out"),
+    [
+        ("duckflow run hi CONFIG", "the answer\n"),
+        ("duckflow run hi CONFIG 2>&-", "the answer\n"),
+        ("duckflow run hi CONFIG <&- 2>&-", "the answer\n"),
+        ("duckflow run hi CONFIG 2>/dev/full", "the answer\n"),
+        ("duckflow run hi CONFIG >&-", ""),
+        ("duckflow run hi CONFIG --output-format stream-json >&-", ""),
+        ("duckflow sessions >&-", ""),
+        ("duckflow --version >&-", ""),
+        ("duckflow --help >&- 2>&-", ""),
+    ],
+)
+def test_a_closed_stream_is_not_written_and_the_rest_stands(
+    env: dict[str, str], tmp_path: Path, line: str, out: str
+) -> None:
+    done = shell(env, tmp_path, line)
+    assert (done.returncode, done.stdout) == (0, out), done.stderr
+    assert "wrong" not in done.stderr and not [*tmp_path.glob("data/**/*.log")]
+
+
+@pytest.mark.parametrize(
+    "line", ["run hi CONFIG", "run hi CONFIG --output-format stream-json", "--version", "sessions", "--help", "demo"]
+)
+def test_a_full_disk_is_told_in_one_message(env: dict[str, str], tmp_path: Path, line: str) -> None:
+    done = shell(env, tmp_path, f"duckflow {line} >/dev/full")
+    assert done.returncode == 1 and done.stderr.count("Cannot write to standard output: No space left") == 1
+    assert not {"wrong", "Traceback", "ignored"} & set(done.stderr.split()) and not [*tmp_path.glob("data/**/*.log")]
+
+
+@pytest.mark.parametrize("args", ["", "resume", "resume --fork"])
+def test_a_chat_without_any_input_is_refused(env: dict[str, str], tmp_path: Path, args: str) -> None:
+    done = shell(env, tmp_path, f"duckflow {args} <&-")
+    assert done.returncode == 2 and "The chat needs a terminal" in done.stderr
+
+
+def test_work_that_was_stopped_is_offered_by_the_next_chat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from duckflow.app import Options, working
+    from duckflow.app.opening import open_session, open_workspace
+    from duckflow.events import Message
+    from duckflow.state.journal import SessionRow
+
+    monkeypatch.setenv("DUCKFLOW_HOME", str(tmp_path / "data"))
+    options = Options(tmp_path)
+    offered: list[SessionRow] = []
+
+    def converse(*_given: object, offer: SessionRow) -> int:
+        offered.append(offer)
+        return 0
+
+    session = open_session(open_workspace(options))
+    run = session.start_run()
+    session.append(Message(role="user", text="slow work"), run=run)
+    session.end_run(run, "cancelled", 3)
+    monkeypatch.setattr(working, "_converse", converse)
+    assert working.chat(options) == 0
+    assert [row.title for row in offered] == ["slow work"]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])

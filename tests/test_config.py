@@ -230,12 +230,12 @@ def test_no_untrusted_value_ever_loosens(
 
 
 def test_rules_of_all_levels_are_united(world: World) -> None:
-    for name, path in (("a", world.user), ("b", world.project), ("c", world.local)):
-        path.write_text(f'[rules]\ndeny = ["{name}.*", "same.*"]\n', encoding="utf-8")
-    settings = world.load(Overrides(allow=("shell.run:ls *",), deny=("d.*",)))
-    assert settings.rules.deny == ("a.*", "same.*", "b.*", "c.*", "d.*")
+    for name, path in (("file_ops", world.user), ("search", world.project), ("memory", world.local)):
+        path.write_text(f'[rules]\ndeny = ["{name}.*", "shell.*"]\n', encoding="utf-8")
+    settings = world.load(Overrides(allow=("shell.run:ls *",), deny=("user.*",)))
+    assert settings.rules.deny == ("file_ops.*", "shell.*", "search.*", "memory.*", "user.*")
     assert settings.rules.allow == ("shell.run:ls *",)
-    assert ("rules.deny", '["d.*"]', "--deny") in describe(settings)
+    assert ("rules.deny", '["user.*"]', "--deny") in describe(settings)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ def test_an_unknown_key_names_file_line_and_nearest_key(
         ("limits = 3", 1, "limits must be a table"),
         ('[checks]\ncommands = "pytest"', 2, "list of texts"),
         ("[checks]\ncommands = [1]", 2, "list of texts"),
-        ('[rules]\ndeny = ["ok.*", "Not A Rule"]', 2, "“Not A Rule” is not a rule"),
+        ('[rules]\ndeny = ["shell.*", "Not A Rule"]', 2, "“Not A Rule” is not a rule"),
         ('[rules]\ndeny = ["shell.run:"]', 2, "“shell.run:” is not a rule"),
         ('[providers.x]\nbase_url = "ftp://x"', 2, "http"),
         ('[providers.x]\nbase_url = "http://u:p@host/v1"', 2, "user name or password"),
@@ -459,3 +459,33 @@ def test_any_text_is_either_a_value_or_a_clear_error(value: str) -> None:
             check(value)
         except Exception as problem:
             assert type(problem).__name__ == "Problem"
+
+
+@pytest.mark.parametrize(
+    ("rule", "near"),
+    [
+        ("shell.rn:rm*", "shell.run"), ("file_op.*", "file_ops.*"), ("files.write_file", "file_ops.write_file"),
+        ("edit_file", "file_ops.edit_file"), ("shell", "shell.*"),
+    ],
+)  # fmt: skip
+def test_a_rule_for_no_operation_is_an_error_that_names_the_nearest(world: World, rule: str, near: str) -> None:
+    for name in ("allow", "ask", "deny"):
+        error = world.error(f'[rules]\n{name} = ["*", "{rule}"]')
+        assert f"no operation matches “{rule.partition(':')[0]}”" in str(error)
+        assert f"Did you mean {near}?" in shown(error)
+    world.user.unlink()
+    with pytest.raises(UsageError, match=r"^--deny: no operation matches"):
+        world.load(Overrides(deny=(rule,)))
+
+
+def test_a_rule_far_from_everything_lists_the_operations(world: World) -> None:
+    assert "Operations: file_ops.read_file, " in shown(world.error('[rules]\ndeny = ["zzzzzzzz"]'))
+
+
+def test_rules_may_name_every_operation_that_there_is(world: World) -> None:
+    from duckflow.config.operations import OPERATIONS
+    from duckflow.tools.catalogue import core_registry
+
+    assert set(core_registry().names()) <= set(OPERATIONS)
+    rules = (*OPERATIONS, "*", "file_ops.*:src/**", "*.run", "plan_tool.?et", "*:secrets/**")
+    assert world.load(Overrides(deny=rules)).rules.deny == rules

@@ -26,8 +26,9 @@ FORMATS = ("text", "json", "stream-json")
 def main(argv: list[str] | None = None) -> int:
     args = sys.argv[1:] if argv is None else argv
     if args == ["--version"]:
-        print(f"duckflow {__version__}")
-        return 0
+        from duckflow.ui.process import print_version
+
+        return print_version(f"duckflow {__version__}")
     gc.disable()  # until the event loop runs: loading makes no garbage, looking for it takes a tenth of the time
     from duckflow.ui.process import close_streams
 
@@ -41,8 +42,9 @@ def main(argv: list[str] | None = None) -> int:
 def _guarded(args: list[str]) -> int:
     """Every way a command can end, as an exit code. No traceback reaches the person unless they ask for it."""
     from duckflow.errors import DuckflowError
-    from duckflow.ui.process import catch_signals
+    from duckflow.ui.process import catch_signals, hold_descriptors
 
+    hold_descriptors()
     catch_signals()
     _set_language(args)
     try:
@@ -205,15 +207,19 @@ def _help(name: str) -> Job:
 
 def _chat(options: app.Options | None = None) -> Job:
     """Without any options not even click is needed: the most frequent start is the fastest."""
+    return _with_person(lambda: _app().chat(options or _app().Options()))
 
-    def job() -> int:
-        from duckflow import app
+
+def _with_person(job: Job) -> Job:
+    """Without a terminal nothing is even opened."""
+
+    def guarded() -> int:
         from duckflow.ui.stdin import need_terminal
 
         need_terminal()
-        return app.chat(options or app.Options())
+        return job()
 
-    return job
+    return guarded
 
 
 def _work(options: app.Options, request: str) -> Job:
@@ -236,7 +242,7 @@ def _run(p: str | None, **common: Any) -> Job:
 
 def _resume(fork: bool, **common: Any) -> Job:
     options, words = _options(common, 1)
-    return lambda: _app().resume(options, words[0] if words else None, fork)
+    return _with_person(lambda: _app().resume(options, words[0] if words else None, fork))
 
 
 def _audit(**common: Any) -> Job:

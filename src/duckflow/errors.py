@@ -8,7 +8,8 @@ DuckflowError                       what happened, what to do next, exit code
 │   └── StoreError            1     the data directory cannot be used
 ├── for whoever runs the model service
 │   ├── ServiceUnavailable   75     overloaded, unreachable, too slow: try later
-│   └── RequestRefused        1     the service does not accept this request (unknown model, too long, …)
+│   └── RequestRefused        1     the service does not accept this request (too long, not paid for, …)
+│       └── WrongService     52     the settings lead elsewhere: unknown model, wrong address
 ├── limits the user set
 │   ├── TurnLimit            53
 │   └── BudgetSpent          55
@@ -76,6 +77,10 @@ class RequestRefused(DuckflowError):
     exit_code, code = 1, "request"
 
 
+class WrongService(RequestRefused):
+    exit_code, code = 52, "service-settings"
+
+
 class TurnLimit(DuckflowError):
     exit_code, code = 53, "turn-limit"
 
@@ -86,3 +91,4 @@ class BudgetSpent(DuckflowError):
 
 class ReplyUnreadable(DuckflowError):
     exit_code, code = 3, "unreadable"
+    rescued = ""  # the text of a reply that held no action, for display only

@@ -77,10 +77,23 @@ def test_a_bad_reply_ends_clearly_and_has_no_effect(tmp_path: Path, reply: Reply
     with ModelServer(reply) as server:
         duck = Duck(tmp_path, server.url)
         ran = duck.run("--mode", "auto", "go")
-    assert ran.code in (1, 3, 75) and ran.result["status"] == "failed" and duck.files() == {}
+    assert ran.code in (3, 52, 75) and ran.result["status"] == "failed" and duck.files() == {}
     assert ran.of("error")[0]["message"] and not ran.of("action.started")
     if ran.code == 3:
         assert [r.headers.get("x-duckflow-retry") for r in server.requests] == [None, "1"]
+
+
+def test_an_unknown_model_is_a_matter_of_the_settings(tmp_path: Path) -> None:
+    with ModelServer(Reply(status=404)) as server:
+        ran = Duck(tmp_path, server.url).run("go")
+    assert (ran.code, ran.result["error"]["code"]) == (52, "service-settings")
+
+
+def test_the_text_of_a_broken_reply_without_actions_is_rescued_for_reading(tmp_path: Path) -> None:
+    broken = decision(profile="guidance", reply="Use a set.", actions=[])[:-1] + ",}"
+    with ModelServer(broken) as server:
+        ran = Duck(tmp_path, server.url).run("list or set?")
+    assert (ran.code, ran.result["status"], ran.result["reply"]) == (3, "failed", "Use a set.")
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])

@@ -214,7 +214,7 @@ async def test_operations_that_keep_failing_lead_back_to_planning_and_then_to_an
 
     bench = Bench(tmp_path, model, yes, overrides=Overrides(max_attempts=1))
     ending = await bench.chat.turn("x")
-    assert ending.status == "escalated" and bench.nodes == ["understand"] * 3 + ["evaluate"]
+    assert ending.status == "escalated" and "evaluate" not in bench.nodes
     back = [(e.from_, e.step, e.status) for e in bench.events("state.changed") if e.trigger == "error"]
     assert back == [("EXECUTION", "PLANNING", "ERROR")] * 2
 
@@ -558,3 +558,117 @@ async def test_nobody_is_asked_about_what_will_not_run_anyway(tmp_path: Path) ->
     assert bench.person is not None and bench.person.seen == [] and list(bench.root.iterdir()) == []
     told = bench.asked[1].messages[-1].text
     assert "protected" in told and "not run" in told
+
+
+async def test_needs_alone_become_reads_and_searches(tmp_path: Path) -> None:
+    bench = Bench(
+        tmp_path,
+        [
+            decision(
+                profile="analysis", confidence=0.9, information_needs=["contents of a.py", "who calls `start_up`"]
+            ),
+            decision(profile="analysis", next_step="done", reply="It starts up."),
+        ],
+    )
+    bench.write("a.py", "start_up()\n")
+    ending = await bench.chat.turn("what does it do?")
+    assert ending.reply == "It starts up." and bench.nodes == ["understand", "execute"]
+    assert [a.operation for a in bench.events("action.finished")] == ["file_ops.read_file", "search.text"]
+
+
+async def test_needs_that_name_nothing_are_asked_of_the_model_in_gather(tmp_path: Path) -> None:
+    bench = Bench(
+        tmp_path,
+        [
+            decision(profile="analysis", confidence=0.9, information_needs=["how the release works"]),
+            decision(act("file_ops.read_file", path="RELEASE.md"), profile="analysis"),
+            decision(profile="analysis", next_step="done", reply="By a script."),
+        ],
+    )
+    bench.write("RELEASE.md", "run release.sh\n")
+    ending = await bench.chat.turn("how do we release?")
+    assert ending.reply == "By a script." and bench.nodes == ["understand", "gather", "execute"]
+    assert "how the release works" in bench.asked[1].messages[-1].text
+
+
+@pytest.mark.parametrize("kind", ["reads", "edits"])
+async def test_two_errors_in_a_row_stop_neighbours_too(tmp_path: Path, kind: str) -> None:
+    bad = [
+        act("file_ops.read_file", path=f"no{n}")
+        if kind == "reads"
+        else act("file_ops.edit_file", path=f"no{n}", search="a", replace="b")
+        for n in range(2)
+    ]
+    last = act("file_ops.write_file", path="later", content="x")
+    bench = Bench(
+        tmp_path,
+        [decision(*bad, last, **CREATE), decision(profile="creation", next_step="pending_user", reply="?")],
+        yes,
+    )
+    await bench.chat.turn("x")
+    assert list(bench.root.iterdir()) == [] and bench.person is not None and not bench.person.seen
+    finished = bench.events("action.finished")
+    assert [f.action for f in finished] == ["A1", "A2", "A3"] and finished[2].error.startswith("not run: 2 errors")
+
+
+async def test_an_analysis_without_an_answer_is_never_satisfied(tmp_path: Path) -> None:
+    def model(request: ModelRequest) -> str:
+        if request.node == "evaluate":
+            return verdict(1.0, {"R1": [f"E{n}" for n in range(1, 30)]})
+        return decision(act("file_ops.read_file", path="a.py"), profile="analysis", confidence=0.9, next_step="done")
+
+    bench = Bench(tmp_path, model)
+    bench.write("a.py", "x = 1\n")
+    ending = await bench.chat.turn("explain a.py")
+    assert ending.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    "words", ["I will fix the bug in a.py now.", "これから修正します。", "Let me look at the tests."]
+)
+async def test_an_announced_answer_is_no_answer(tmp_path: Path, words: str) -> None:
+    bench = Bench(
+        tmp_path,
+        [
+            decision(profile="guidance", reply=words, next_step="done"),
+            decision(WRITE, blocks=BODY, **CREATE),
+            verdict(),
+        ],
+        yes,
+    )
+    ending = await bench.chat.turn("fix the bug")
+    assert ending.status == "satisfied" and bench.said()[0] == ("announcement", words)
+
+
+async def test_an_effect_on_a_shaky_understanding_is_asked_about_once(tmp_path: Path) -> None:
+    shaky = decision(WRITE, blocks=BODY, **{**CREATE, "confidence": 0.2})
+    bench = Bench(tmp_path, [shaky, shaky, verdict()], yes)
+    ending = await bench.chat.turn("make it nice")
+    assert ending.status == "asked" and not (bench.root / "hello.py").exists() and "0.20" in ending.reply
+    assert (await bench.chat.turn("1")).status == "satisfied"
+
+
+async def test_the_same_question_is_never_asked_twice(tmp_path: Path) -> None:
+    again = decision(profile="creation", question={"text": "Which one?", "options": ["a", "b"], "default": "a"})
+
+    def model(request: ModelRequest) -> str:
+        return verdict(0.0, {}) if request.node == "evaluate" else again
+
+    bench = Bench(tmp_path, model)
+    ending = await bench.chat.turn("x")
+    assert ending.exit_code == 3 and len(bench.events("question")) == 1 and len(bench.asked) < 15
+
+
+async def test_a_write_that_changes_nothing_beside_done_costs_no_further_call(tmp_path: Path) -> None:
+    same = decision(act("file_ops.write_file", path="a.txt", content="x\n"), reply="It is so.", **CREATE)
+    bench = Bench(tmp_path, [same, verdict()], yes)
+    bench.write("a.txt", "x\n")
+    ending = await bench.chat.turn("make sure a.txt holds x")
+    assert (ending.status, ending.reply) == ("satisfied", "It is so.") and bench.nodes == ["understand", "evaluate"]
+
+
+async def test_a_file_that_came_with_the_message_is_evidence_for_the_answer(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, [decision(profile="analysis", confidence=0.9, next_step="done", reply="It sets x to 1.")])
+    bench.write("a.py", "x = 1\n")
+    ending = await bench.chat.turn("what does a.py do?")
+    assert (ending.status, ending.reply) == ("answered", "It sets x to 1.") and len(bench.asked) == 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duckflow.errors import ConfigError, CredentialsError, DuckflowError, RequestRefused
+from duckflow.errors import ConfigError, CredentialsError, DuckflowError, RequestRefused, WrongService
 from duckflow.llm.base import ContextOverflow, Done, Finish, Limits, Price, Transient, Usage
 from duckflow.llm.http import is_loopback
 from duckflow.llm.providers import build, price_of
@@ -246,16 +246,16 @@ async def test_a_refused_key_names_provider_and_variable_but_not_the_key(kind: s
 @pytest.mark.parametrize(
     ("status", "message", "expected"),
     [
-        (404, "model some-model not found", RequestRefused),
-        (400, "temperature must be positive", RequestRefused),
-        (422, "messages: field required", RequestRefused),
+        (404, "model some-model not found", WrongService),
+        (400, "temperature must be positive", WrongService),
+        (422, "messages: field required", WrongService),
         (400, "This model's maximum context length is 8192 tokens", ContextOverflow),
         (400, "prompt is too long: 210000 tokens > 200000 maximum", ContextOverflow),
         (413, "Request too large", ContextOverflow),
         (400, "API key not valid. Please pass a valid API key.", CredentialsError),
         (402, "Insufficient Balance", RequestRefused),
-        (301, "", RequestRefused),
-        (501, "not implemented", RequestRefused),
+        (301, "", WrongService),
+        (501, "not implemented", WrongService),
     ],
 )
 async def test_refusals_carry_the_words_of_the_service(status: int, message: str, expected: type[Exception]) -> None:
@@ -345,7 +345,7 @@ async def test_an_error_event_that_names_its_cause_is_understood() -> None:
     for error, expected in (
         (b'{"error": {"code": 401, "message": "no"}}', CredentialsError),
         (b'{"error": {"type": "invalid_request_error", "message": "prompt is too long"}}', ContextOverflow),
-        (b'{"error": {"type": "invalid_request_error", "message": "bad"}}', RequestRefused),
+        (b'{"error": {"type": "invalid_request_error", "message": "bad"}}', WrongService),
         (b'{"error": "boom"}', Transient),
     ):
         with ModelServer(Reply(raw=b"data: " + error + b"\n\n")) as server:

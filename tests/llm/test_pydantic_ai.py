@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duckflow.errors import ConfigError, CredentialsError, DuckflowError, RequestRefused
+from duckflow.errors import ConfigError, CredentialsError, DuckflowError, RequestRefused, WrongService
 from duckflow.llm import pydantic_ai as ours
 from duckflow.llm.base import ContextOverflow, Done, Finish, Limits, Model, Transient
 from duckflow.llm.providers import build
@@ -80,7 +80,7 @@ async def test_messages_and_settings_are_passed_on() -> None:
         (theirs.ModelHTTPError(401, "m", {"error": {"message": "no"}}), CredentialsError),
         (theirs.ModelHTTPError(429, "m", None), Transient),
         (theirs.ModelHTTPError(400, "m", {"message": "maximum context length is 10"}), ContextOverflow),
-        (theirs.ModelHTTPError(404, "m", "no such model"), RequestRefused),
+        (theirs.ModelHTTPError(404, "m", "no such model"), WrongService),
         (theirs.UserError("Set the `X_API_KEY` environment variable or pass api_key"), CredentialsError),
         (theirs.UserError("Unknown model: x"), ConfigError),
         (theirs.UnexpectedModelBehavior("odd"), Transient),

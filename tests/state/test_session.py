@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -167,3 +170,52 @@ def test_an_event_of_a_newer_version_is_kept_and_skipped(store: Store) -> None:
     again = Session.resume(Store(store.path), session.id)
     assert again.state.last_seq == session.state.last_seq
     assert Store(store.path).verify()
+
+
+_OPEN = """
+import sys, time
+from pathlib import Path
+from duckflow import events as ev
+from duckflow.state.journal import Store
+from duckflow.state.session import Session
+sys.stdout.write("ready"); sys.stdout.flush(); sys.stdin.read(1)
+store = Store(Path(sys.argv[1]))
+Session.start(store, ev.SessionStarted(workspace="/w", version="0", mode="ask", models={})).start_run()
+assert store.set_aside is None
+"""
+
+
+def test_many_may_open_a_new_store_at_once(tmp_path: Path) -> None:
+    for turn in range(5):
+        path = tmp_path / str(turn) / "data" / "duckflow.db"
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", _OPEN, str(path)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
+            for _ in range(8)
+        ]  # fmt: skip
+        for process in processes:
+            assert process.stdout is not None and process.stdout.read(5) == b"ready"
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write(b"x")
+            process.stdin.flush()
+        errors = [process.communicate()[1].decode() for process in processes]
+        assert errors == [""] * 8
+        store = Store(path)
+        assert len(store.sessions()) == 8 and store.verify() == []
+        assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_store_that_stays_locked_is_an_error_after_the_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duckflow.state.journal._BUSY", 0.2)
+    path = tmp_path / "duckflow.db"
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("begin exclusive")
+    began = time.monotonic()
+    with pytest.raises(StoreError, match="locked"):
+        Store(path)
+    assert time.monotonic() - began < 3
+    holder.execute("rollback")
+    assert Store(path).sessions() == []

@@ -280,3 +280,8 @@ def test_write_file_keeps_encoding_mark_and_line_ends(body: str, content: str, e
         result = bench.do("file_ops.write_file", path="f", content=content)
         assert result.ok
         assert bench.get("f") == _encoded(content.replace("\n", newline), encoding)
+
+
+async def test_wrong_arguments_name_both_forms(bench: Bench) -> None:
+    result = await bench.act("file_ops.edit_file", path="a", edit=[])
+    assert "{path, search, replace, count?} or {path, edits: [{search, replace, count?}]}" in result.error

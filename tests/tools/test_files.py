@@ -185,3 +185,32 @@ def test_no_operation_leaves_temporary_files(bench: Bench) -> None:
     bench.do("file_ops.edit_file", path="a", search="1", replace="2")
     bench.do("file_ops.move_file", **{"from": "a", "to": "b"})
     assert [path.name for path in Path(bench.root).rglob("*")] == ["b"]
+
+
+async def test_a_path_from_a_block_loses_the_line_end_of_the_block(bench: Bench) -> None:
+    for end in ("\n", "\r\n"):
+        assert (await bench.act("file_ops.write_file", path=f"dir/a.txt{end}", content="x\n")).ok
+        assert (await bench.act("file_ops.read_file", path=f"dir/a.txt{end}")).ok
+        assert (await bench.act("file_ops.edit_file", path=f"dir/a.txt{end}", search="x", replace="y")).ok
+        assert (await bench.act("file_ops.list_dir", path=f"dir{end}")).head == ("1 entry",)
+        assert (await bench.act("file_ops.find_files", pattern=f"*.txt{end}")).head == ("1 file",)
+        found = await bench.act("search.text", query=f"y{end}", path=f"dir{end}")
+        assert found.head == ("1 match", "1 file")
+        assert (await bench.act("file_ops.move_file", **{"from": f"dir/a.txt{end}", "to": f"dir/b.txt{end}"})).ok
+        assert [path.name for path in (bench.root / "dir").iterdir()] == ["b.txt"]
+        assert (await bench.act("file_ops.delete_file", path=f"dir/b.txt{end}")).ok
+
+
+@pytest.mark.parametrize("path", ["a\n\n", "a\nb", "a\r", "a\tb", "a\x1b[2J", "a\x85b", "a\u2028b", "\na"])
+async def test_a_path_with_a_line_end_or_a_control_character_is_refused(bench: Bench, path: str) -> None:
+    for name, args in (
+        ("file_ops.write_file", {"path": path, "content": "x"}),
+        ("file_ops.read_file", {"path": path}),
+        ("file_ops.move_file", {"from": "x", "to": path}),
+        ("search.text", {"query": "x", "path": path}),
+    ):
+        bench.put("x", "x")
+        result = await bench.act(name, **args)
+        assert not result.ok and result.error.isprintable()
+        assert "line end" in result.error or "control character" in result.error
+    assert [found.name for found in bench.root.iterdir()] == ["x"]

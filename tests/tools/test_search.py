@@ -24,7 +24,7 @@ async def test_lines_are_found_with_path_and_number(bench: Bench) -> None:
     ]  # fmt: skip
     assert (await bench.act("search.text", query="OS")).text == "no match"
     assert (await bench.act("search.text", query="x = os", path="src")).text.startswith("src/a.py:2│")
-    assert (await bench.act("search.text", query="x = os", path="src/a.py")).head[0] == "1 matches"
+    assert (await bench.act("search.text", query="x = os", path="src/a.py")).head[0] == "1 match"
     assert (await bench.act("search.text", query="os", path="build")).text == "build/z.py:1│os"
 
 

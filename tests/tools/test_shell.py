@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from duckflow.engine.ledger import Outcome
+from duckflow.engine.record import as_result
+from duckflow.prompts.results import envelope
+from duckflow.safety.change import Effect
 from duckflow.tools.shell import child_environment
 from tests.tools.bench import Bench
 
@@ -204,3 +208,14 @@ def test_when_duckflow_itself_is_killed_the_command_ends_too(bench: Bench) -> No
     while running(mark) and time.monotonic() < end:
         os.sched_yield()
     assert running(mark) == []
+
+
+async def test_the_whole_output_can_be_read_again_and_the_header_says_so(bench: Bench) -> None:
+    result = await bench.act("shell.run", command="seq 1 5000")
+    assert result.output == result.text and result.output.endswith("5000\n")
+    slow = await bench.act("shell.run", command="echo begun; sleep 9", timeout=0.5)
+    assert not slow.ok and slow.output == slow.text == "begun\n"
+    assert (await bench.act("shell.run", command="true")).output == ""
+    outcome = Outcome("A3", "shell.run", "ok", Effect.COMMAND, result, "seq 1 5000", "E3")
+    header = envelope(as_result(outcome), 200).split("\n")[0]
+    assert " · out:A3 · E3" in header

@@ -15,6 +15,7 @@ from duckflow.errors import N_, CredentialsError
 from duckflow.state.journal import Store
 from duckflow.state.session import Session
 from duckflow.ui.headless import Headless, print_failure
+from duckflow.ui.out import OutputError
 
 REPLY = "できました。\x1b]0;evil\x07 Done.\n"
 RESULT: dict[str, Any] = {
@@ -54,6 +55,40 @@ def test_text_is_the_answer_alone_and_harmless(tmp_path: Path) -> None:
 def test_text_says_on_stderr_how_it_ended_when_not_well(tmp_path: Path) -> None:
     out, err, _session = work(tmp_path, "text", status="refused", exit_code=4, reply="")
     assert out == "" and "nobody could give it" in err
+
+
+def test_how_it_ended_is_said_once_and_the_report_only_on_stdout(tmp_path: Path) -> None:
+    started = ev.SessionStarted(workspace=str(tmp_path), version="0", mode="ask", models={})
+    store = Store(tmp_path / "state.db")
+    for fmt, reports in (("text", 0), ("json", 1)):
+        session, out, err = Session.start(store, started), io.StringIO(), io.StringIO()
+        screen = Headless(fmt, out, err, session)
+        screen.attach()
+        run = session.start_run()
+        session.append(
+            ev.Escalation(report="Not finished.", options=("leave it",)),
+            ev.Message(role="assistant", text="Not finished.", kind="outcome"),
+            run=run,
+        )
+        session.end_run(run, "failed")
+        screen.finish({**RESULT, "status": "failed", "exit_code": 1, "reply": "Not finished."})
+        assert out.getvalue().count("Not finished.") == 1 and err.getvalue().count("Not finished.") == reports
+        assert err.getvalue().lower().count("ended with an error") == 1
+
+
+def test_a_full_disk_does_not_stop_the_work_and_is_told_at_the_end(tmp_path: Path) -> None:
+    class Full(io.StringIO):
+        def write(self, _text: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    started = ev.SessionStarted(workspace=str(tmp_path), version="0", mode="ask", models={})
+    session = Session.start(Store(tmp_path / "state.db"), started)
+    screen = Headless("stream-json", Full(), Full(), session)
+    screen.attach()
+    session.append(ev.Warned(code="x", message="still here"))
+    with pytest.raises(OutputError, match="No space left"):
+        screen.finish(RESULT)
+    assert session.state.last_seq == 2
 
 
 def test_json_is_one_line(tmp_path: Path) -> None:

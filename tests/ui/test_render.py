@@ -136,7 +136,7 @@ def test_a_refusal_is_told_with_the_reason_that_came_with_it(by: str, comment: s
             "却下: 「いいえ」と答えました",
         ),
         (
-            "refused: refused: the mode plan only reads",
+            "refused: refused: refused: the mode plan only reads",
             "refused: the mode plan only reads",
             "却下: plan モードでは読むだけです",
         ),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from duckflow.ui.markdown import rendered
 from duckflow.ui.safe import safe, safe_json, safe_line
 from duckflow.ui.stream import Stream
+from duckflow.ui.usage import show_help
 from duckflow.ui.wrap import cells, fit, flowed, wrapped
 
 NASTY = st.text(
@@ -153,3 +154,9 @@ def test_markdown_shows_html_keeps_tables_whole_and_makes_no_links() -> None:
 @given(NASTY)
 def test_markdown_of_anything_is_harmless(text: str) -> None:
     assert all(is_harmless(char) for char in rendered(text, width=40, colour=False))
+
+
+def test_usage_on_a_narrow_screen_too(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    show_help("")
+    assert "  duckflow\n      chat in the current directory\n" in capsys.readouterr().out

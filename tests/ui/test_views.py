@@ -14,6 +14,7 @@ import pytest
 
 from duckflow import config
 from duckflow import events as ev
+from duckflow.engine.kit import Kit
 from duckflow.errors import ConfigError, UsageError
 from duckflow.i18n import set_language
 from duckflow.llm.tiers import Models
@@ -24,6 +25,7 @@ from duckflow.state.session import Session
 from duckflow.ui import audit, doctor, sessions, settings
 from duckflow.ui.audit import Query
 from duckflow.ui.changes import diff_since, originals
+from duckflow.ui.commands import Desk, run_command
 from duckflow.ui.export import to_markdown
 from duckflow.ui.out import Out
 from duckflow.ui.status import Status as StatusLine
@@ -253,6 +255,30 @@ def test_the_conversation_as_markdown(session: Session) -> None:
     text = to_markdown(session.id, session.state.title, session.store.events(session.id))
     assert text.startswith("# テストを直して\n")
     assert "## You" in text and "## Duckflow" in text and "直しました。" in text and "- `shell.run · exit 0" in text
+
+
+async def test_an_export_without_a_name_stays_out_of_the_project(tmp_path: Path) -> None:
+    project, data = tmp_path / "project", tmp_path / "data"
+    project.mkdir()
+    started = ev.SessionStarted(workspace=str(project), version="0", mode="ask", models={})
+    session, paper = Session.start(Store(data / "state.db"), started), Paper(width=300)
+    session.append(ev.Message(role="user", text="hello"))
+    desk = Desk(cast(Kit, SimpleNamespace(session=session)), paper.out, lambda: False, lambda: None)
+    await run_command(desk, "/export")
+    path = data / f"duckflow-{session.id}.md"
+    assert "hello" in path.read_text(encoding="utf-8") and str(path) in paper.text
+    assert not [*project.iterdir()]
+    await run_command(desk, "/export talk.md")
+    assert (project / "talk.md").exists() and str(project / "talk.md") in paper.text
+
+
+async def test_help_on_a_narrow_screen_stands_below_the_command() -> None:
+    narrow, wide = Paper(width=40), Paper()
+    for paper in (narrow, wide):
+        await run_command(Desk(cast(Kit, None), paper.out, lambda: False, lambda: None), "/help")
+    assert "  /mode [plan|ask|auto-edit|auto]\n      what may be done without asking\n" in narrow.text
+    assert all(cells(line) <= 40 for line in narrow.text.splitlines())
+    assert re.search(r"/mode \[plan\|ask\|auto-edit\|auto\] +what may be done without asking\n", wide.text)
 
 
 def test_the_diff_of_a_session_is_against_the_files_before_it(session: Session, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-UNFINISHED = ("IN_PROGRESS", "REQUIRES_USER_INPUT", "deferred")
+UNFINISHED = ("IN_PROGRESS", "REQUIRES_USER_INPUT", "deferred", "cancelled")
 """How a session looks that was left in the middle of something."""
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, cast, get_args
 
+from duckflow.config import operations
 from duckflow.config.settings import LangSetting, Mode, ProviderKind
 from duckflow.errors import N_
 
@@ -115,7 +116,20 @@ def rules(value: object) -> object:
                 hint=N_("A rule is an operation or operation:glob, for example shell.run:pytest* or file_ops.*"),
                 pattern=printable(pattern),
             )
+        _check_operation(pattern)
     return patterns
+
+
+def _check_operation(pattern: str) -> None:
+    """A rule for an operation that does not exist would protect nobody."""
+    operation = pattern.partition(":")[0].strip()
+    if operations.is_known(operation):
+        return
+    message = N_("{what}: no operation matches “{operation}”.")
+    if close := operations.nearest(operation):
+        raise Problem(message, hint=N_("Did you mean {nearest}?"), operation=operation, nearest=close)
+    known = ", ".join(operations.OPERATIONS)
+    raise Problem(message, hint=N_("Operations: {known}."), operation=operation, known=known)
 
 
 def url(value: object) -> object:

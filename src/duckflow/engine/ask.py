@@ -8,7 +8,7 @@ from duckflow import events as ev
 from duckflow.engine.kit import Kit
 from duckflow.errors import N_, BudgetSpent, ReplyUnreadable, TurnLimit
 from duckflow.llm.base import Answer, ContextOverflow, ModelRequest, Node, Tier
-from duckflow.llm.decode import Decoded, ReplyWatcher, decode
+from duckflow.llm.decode import Decoded, ReplyWatcher, decode, partial_reply
 from duckflow.prompts.budget import size
 from duckflow.prompts.compact import compacted
 from duckflow.prompts.layers import Prompt
@@ -73,11 +73,14 @@ async def _read(
     decoded = decode(answer.text, answer.finish, shape)
     if decoded.problem is None:
         return decoded, answer
-    raise ReplyUnreadable(
+    unreadable = ReplyUnreadable(
         N_("The model answered twice in a form that cannot be used ({problem}). Nothing of it was run."),
         hint=N_("Say it again, or choose another model with -m. What was done before is kept."),
         problem=decoded.problem,
     )
+    if decoded.rescued_reply and partial_reply(answer.text).actions_empty:
+        unreadable.rescued = decoded.rescued_reply
+    raise unreadable
 
 
 async def _call(kit: Kit, run: str, node: Node, tier: Tier, prompt: Prompt, retry: bool) -> Answer:

@@ -15,7 +15,7 @@ from duckflow.engine.mentions import attach
 from duckflow.engine.objectives import conclude
 from duckflow.engine.record import as_result, record_results
 from duckflow.engine.settle import OtherWork
-from duckflow.errors import DuckflowError, StoreError
+from duckflow.errors import DuckflowError, ReplyUnreadable, StoreError
 from duckflow.i18n import explain
 from duckflow.prompts.replies import Action, Decision
 from duckflow.prompts.results import Result, entry, envelope
@@ -182,7 +182,10 @@ class ChatLoop:
         if self._run:
             conclude(self.kit, self._run, "failed")
             session.move(self._run, Trigger.ERROR, status=Status.ERROR, reason=error.code)
-        return Ending("failed", "", error)
+        rescued = error.rescued if isinstance(error, ReplyUnreadable) else ""
+        if rescued:  # a text without any action may be read, broken as its form was
+            session.append(ev.Message(role="assistant", text=rescued, kind="reply"), run=self._run)
+        return Ending("failed", rescued, error)
 
     def _close(self, ending: Ending) -> None:
         """A run that only waits for an answer stays open; every other one ends."""

@@ -29,6 +29,22 @@ def resolved(question: ev.QuestionAsked, text: str) -> str | None:
     return None
 
 
+def asked_before(kit: Kit, run: str, question: Question) -> bool:
+    """Never the same question twice: the model is told the answer, or the default, and goes on."""
+    said = _plain(question.text)
+    if said not in map(_plain, kit.session.run(run).asked):
+        return False
+    way = f"Take the default ({question.default})" if question.default else "Take the safest default"
+    note = f"You asked this already. {way}, say so, and go on with the safest small step."
+    thread = kit.session.run(run).thread
+    kit.session.append(ev.HistoryAdded(thread=thread, role="user", kind="note", text=note), run=run)
+    return True
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"\W+", "", unicodedata.normalize("NFKC", text).casefold())
+
+
 def ask(kit: Kit, run: str, question: Question, reply: str = "") -> Ending | None:
     """Put the question to the person: the turn ends. Nobody there: the default answers (None), or the run ends."""
     session = kit.session

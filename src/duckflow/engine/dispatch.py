@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from duckflow import events as ev
 from duckflow.engine.approval import Approval, Approver
-from duckflow.engine.ledger import Ledger, Outcome, Prepared, State
+from duckflow.engine.ledger import Ledger, Outcome, Prepared, State, Stopped
 from duckflow.prompts.replies import Action
 from duckflow.record import replace
 from duckflow.safety.change import Change, Effect
@@ -26,6 +26,7 @@ T = TypeVar("T")
 MOST_EFFECTS = 6
 MOST_READS = 16
 ERRORS_IN_A_ROW = 2
+OVER_THE_LIMIT = f"over the limit of {MOST_EFFECTS} effects or {MOST_READS} reads in one answer; give it again"
 
 
 class Dispatcher:
@@ -65,89 +66,62 @@ class Dispatcher:
         """
         outcomes: list[Outcome] = []
         waiting = [(self._session.new_id("A", i + 1), action) for i, action in enumerate(actions)]
-        stop = ""
         while waiting:
-            group = self._group(waiting, outcomes)
+            group = self._group(waiting)
             waiting = waiting[len(group) :]
-            if not stop and not self._has_room(outcomes, group[0][1]):
-                stop = f"over the limit of {MOST_EFFECTS} effects or {MOST_READS} reads in one answer; give it again"
-            if stop:
-                outcomes += [self._ended(run, name, action, "not run", failed(stop)) for name, action in group]
-                continue
-            outcomes += await self._run_group(run, group, approved, review)
-            stop = _why_stop(outcomes)
+            outcomes += await self._run_group(run, group, outcomes, approved, review)
         return outcomes
+
+    def skip(self, run: str, actions: Sequence[Action], before: Sequence[Outcome]) -> list[Outcome]:
+        """Actions of a batch that was already stopped, reported as not run."""
+        why = failed(_why_stop(before))
+        names = [self._session.new_id("A", i + 1) for i in range(len(actions))]
+        return [self._ended(run, name, action, "not run", why) for name, action in zip(names, actions, strict=True)]
 
     # --- grouping ------------------------------------------------------------------------------------------------
 
-    def _group(self, waiting: list[tuple[str, Action]], done: Sequence[Outcome]) -> list[tuple[str, Action]]:
-        """Neighbouring reads run together; neighbouring file effects share one card; a command stands alone."""
-        kind = self.effect_of(waiting[0][1])
-        most = {Effect.NONE: MOST_READS, Effect.FILES: MOST_EFFECTS}.get(kind, 1)
-        used = sum(o.effect is kind or (o.acts and kind is Effect.FILES) for o in done)
-        group: list[tuple[str, Action]] = []
-        for item in waiting:
-            if self.effect_of(item[1]) is not kind or len(group) >= max(1, most - used):
-                break
-            group.append(item)
-        return group
-
-    def _has_room(self, done: Sequence[Outcome], action: Action) -> bool:
-        ran = [o for o in done if o.state != "not run"]
-        effects = sum(o.acts for o in ran)
-        return effects < MOST_EFFECTS if self.acts(action) else len(ran) - effects < MOST_READS
+    def _group(self, waiting: list[tuple[str, Action]]) -> list[tuple[str, Action]]:
+        """Neighbouring file effects share one card; everything else stands alone."""
+        if self.effect_of(waiting[0][1]) is not Effect.FILES:
+            return waiting[:1]
+        return list(takewhile(lambda item: self.effect_of(item[1]) is Effect.FILES, waiting[:MOST_EFFECTS]))
 
     async def _run_group(
-        self, run: str, group: list[tuple[str, Action]], approved: Approver, review: bool
+        self, run: str, group: list[tuple[str, Action]], before: list[Outcome], approved: Approver, review: bool
     ) -> list[Outcome]:
-        if len(group) > 1 and self.effect_of(group[0][1]) is Effect.NONE:
-            return await self._reads(run, group)
         overlay: dict[str, bytes | None] = {}
-        ready: list[Prepared | Outcome] = []
+        ready: list[Prepared | Stopped] = []
         for name, action in group:
+            if _why_stop([*before, *ready]) or not self._has_room([*before, *ready], action):
+                break
             item = await self._prepare(run, name, action, overlay, approved)
             ready.append(item)
             if isinstance(item, Prepared):
                 overlay.update({file.path: file.after for file in item.change.files})
-        still = takewhile(lambda item: isinstance(item, Prepared) or item.state != "refused", ready)
-        asked = [item for item in still if isinstance(item, Prepared) and item.ruling.outcome == "ask"]
+        asked = [item for item in ready if isinstance(item, Prepared) and item.ruling.outcome == "ask"]
         refused = await self._ask(run, asked, review) if asked else ""
         outcomes: list[Outcome] = []
         for item in ready:
-            if isinstance(item, Outcome):
-                outcomes.append(item)
-            elif any(o.state == "refused" for o in outcomes):
-                why = failed("the action before it was refused")
-                outcomes.append(self._ended(run, item.id, item.action, "not run", why))
-            elif item.ruling.outcome == "ask" and refused:
-                outcomes.append(self._ended(run, item.id, item.action, "refused", failed(refused)))
-            else:
-                outcomes.append(await self._perform(run, item))
+            outcomes.append(await self._settle(run, item, refused, _why_stop([*before, *outcomes])))
+        for name, action in group[len(ready) :]:
+            why = _why_stop([*before, *outcomes]) or OVER_THE_LIMIT
+            outcomes.append(self._ended(run, name, action, "not run", failed(why)))
         return outcomes
 
-    async def _reads(self, run: str, group: list[tuple[str, Action]]) -> list[Outcome]:
-        """Reads at the same time, recorded in their order. One that must be asked for is asked in its turn."""
-        ready = [await self._prepare(run, name, action, {}, "") for name, action in group]
-        free = [r for r in ready if isinstance(r, Prepared) and r.ruling.outcome == "allow"]
-        started = [time.monotonic()] * len(free)
-        results = await asyncio.gather(*(_safely(r.operation.run(r.args, r.change, self._context())) for r in free))
-        done = {r.id: (result, at) for r, result, at in zip(free, results, started, strict=True)}
-        outcomes: list[Outcome] = []
-        for item in ready:
-            if isinstance(item, Outcome):
-                outcomes.append(item)
-            elif item.id in done:
-                result, at = done[item.id]
-                self._ledger.begin(run, item, item.change)
-                outcomes.append(self._ledger.finish(run, item, result, at))
-            else:
-                why = await self._ask(run, [item])
-                outcomes.append(
-                    self._ended(run, item.id, item.action, "refused", failed(why))
-                    if why
-                    else await self._perform(run, item)
-                )
-        return outcomes
+    async def _settle(self, run: str, item: Prepared | Stopped, refused: str, stop: str) -> Outcome:
+        if stop:
+            return self._ended(run, item.id, item.action, "not run", failed(stop))
+        if isinstance(item, Stopped):
+            return self._ended(run, item.id, item.action, item.state, item.why)
+        if item.ruling.outcome == "ask" and refused:
+            return self._ended(run, item.id, item.action, "refused", failed(refused))
+        return await self._perform(run, item)
+
+    def _has_room(self, done: Sequence[Outcome | Prepared | Stopped], action: Action) -> bool:
+        """At most so many effects and so many reads in one answer."""
+        ran = [item for item in done if not isinstance(item, Outcome) or item.state != "not run"]
+        effects = sum(self.acts(item.action) if not isinstance(item, Outcome) else item.acts for item in ran)
+        return effects < MOST_EFFECTS if self.acts(action) else len(ran) - effects < MOST_READS
 
     # --- before --------------------------------------------------------------------------------------------------
 
@@ -165,30 +139,24 @@ class Dispatcher:
 
     async def _prepare(
         self, run: str, name: str, action: Action, overlay: Mapping[str, bytes | None], approved: Approver
-    ) -> Prepared | Outcome:
+    ) -> Prepared | Stopped:
         operation = self._registry.get(action.operation)
         if operation is None:
             known = ", ".join(self._registry.names())
-            return self._ended(
-                run,
-                name,
-                action,
-                "failed",
-                failed(f"there is no operation {action.operation}; there are: {known}"),
-            )
+            why = failed(f"there is no operation {action.operation}; there are: {known}")
+            return Stopped(name, action, "failed", why)
         args = read_args(operation, action.args)
         if isinstance(args, ToolResult):
-            return self._ended(run, name, action, "failed", args)
+            return Stopped(name, action, "failed", args)
         change = await _safely(operation.prepare(args, self._context(overlay)))
         if isinstance(change, ToolResult):
-            return self._ended(run, name, action, "ok" if change.ok else "failed", change)
+            return Stopped(name, action, "ok" if change.ok else "failed", change)
         risk = measure(change)
         ruling = self._approval.rule(run, change, risk, approved)
-        prepared = Prepared(name, action, operation, args, change, risk, ruling)
         if ruling.outcome == "deny":
-            self._approval.record(run, prepared.id, change, "no", ruling.by, ruling.reason)
-            return self._ended(run, name, action, "refused", failed(f"refused: {ruling.reason}"))
-        return prepared
+            self._approval.record(run, name, change, "no", ruling.by, ruling.reason)
+            return Stopped(name, action, "refused", failed(ruling.reason))
+        return Prepared(name, action, operation, args, change, risk, ruling)
 
     async def _ask(self, run: str, asked: list[Prepared], review: bool = False) -> str:
         """Empty when the person said yes; otherwise why not."""
@@ -267,11 +235,13 @@ async def _safely(work: Awaitable[T]) -> T | ToolResult:
         return failed(f"the operation crashed: {type(error).__name__}: {error}")
 
 
-def _why_stop(outcomes: Sequence[Outcome]) -> str:
-    if any(o.state == "refused" for o in outcomes):
+def _why_stop(done: Sequence[Outcome | Prepared | Stopped]) -> str:
+    """Why nothing more of this batch may run; empty while it may."""
+    states = [item.state for item in done if not isinstance(item, Prepared)]
+    if "refused" in states:
         return "an earlier action was refused"
-    last = outcomes[-ERRORS_IN_A_ROW:]
-    if len(last) == ERRORS_IN_A_ROW and all(o.state == "failed" for o in last):
+    last = done[-ERRORS_IN_A_ROW:]
+    if len(last) == ERRORS_IN_A_ROW and all(not isinstance(i, Prepared) and i.state == "failed" for i in last):
         return f"{ERRORS_IN_A_ROW} errors in a row"
     return ""
 

@@ -56,6 +56,8 @@ def unproven(kit: Kit, run: str, reply: str) -> str:
     """What no evaluator can wave through: words without a fact, or a claim of a change that never happened."""
     objective = kit.session.objective(run)
     facts = [e for e in holding(kit, run) if e.kind != "reply"]
+    if objective and objective.profile == "analysis" and not reply.strip():
+        return "an answer was asked for and none was given"
     if not facts:
         return "nothing was read or done: there is no evidence"
     changed = any(e.kind == "change" or e.facts.get("changed") for e in facts) or (objective and objective.originals)

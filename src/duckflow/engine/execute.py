@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from duckflow import events as ev
+from duckflow.engine.escalate import give_up
 from duckflow.engine.gather import Gathered
 from duckflow.engine.kit import Ending, Kit
 from duckflow.engine.ledger import Outcome
 from duckflow.engine.record import record_results
 from duckflow.engine.settle import Judge, say
 from duckflow.engine.understand import begin_node, decide
+from duckflow.i18n import _
 from duckflow.prompts.replies import Decision
 from duckflow.state.machine import Status, Step, Trigger
 
@@ -27,8 +29,9 @@ async def execute(kit: Kit, run: str, gathered: Gathered) -> Judge | Ending:
     while True:
         kit.advance(run, trigger, Step.EXECUTION)
         _announce(kit, run, decision, rest)
-        if rest and not _stopped(outcomes):
-            outcomes += await kit.dispatcher.batch(run, rest)
+        if rest:
+            stopped = _stopped(outcomes)
+            outcomes += kit.dispatcher.skip(run, rest, outcomes) if stopped else await kit.dispatcher.batch(run, rest)
         finished, why = _finished(decision, outcomes, excused)
         record_results(kit, run, outcomes, [why] if why else [])
         if finished or _hopeless(kit, run):
@@ -39,7 +42,7 @@ async def execute(kit: Kit, run: str, gathered: Gathered) -> Judge | Ending:
             return _pause(kit, run, decision)
         if kit.session.run(run).failures >= FAILURES_IN_A_ROW:
             if not recover(kit, run):
-                return Judge("", Trigger.BATCH_FINISHED)
+                return give_up(kit, run, _("Operations kept failing, and planning again did not help."))
             settled = await decide(kit, run, "understand")
         else:
             begin_node(kit, run, "execute")

@@ -32,18 +32,18 @@ class Gathered(Record):
 async def gather(kit: Kit, run: str, decision: Decision) -> Gathered | Judge | Ending:
     lead = tuple(takewhile(lambda action: not kit.dispatcher.acts(action), decision.actions))
     rest = tuple(decision.actions[len(lead) :])
-    outcomes = await kit.dispatcher.batch(run, lead) if lead else []
-    if lead or rest or not decision.information_needs:
+    needs = () if rest else decision.information_needs
+    more, unmet = derive(needs, kit, {str(action.args.get("path", "")) for action in lead})
+    outcomes = await kit.dispatcher.batch(run, [*lead, *more]) if lead or more else []
+    if lead or not unmet:
         return Gathered(decision, tuple(outcomes), rest)
-    return await _needs(kit, run, decision)
+    return await _ask_what_is_missing(kit, run, outcomes, unmet)
 
 
-async def _needs(kit: Kit, run: str, decision: Decision) -> Gathered | Judge | Ending:
-    """The model named what it must know and gave no action: search for it; ask the model only about what stays open."""
-    actions, unmet = derive(decision.information_needs, kit)
-    outcomes = await kit.dispatcher.batch(run, actions) if actions else []
-    if not unmet:
-        return Gathered(decision, tuple(outcomes))
+async def _ask_what_is_missing(
+    kit: Kit, run: str, outcomes: Sequence[Outcome], unmet: Sequence[str]
+) -> Gathered | Judge | Ending:
+    """Needs that name neither a file nor a piece of code: the model says how to find out."""
     record_results(kit, run, outcomes)
     begin_node(kit, run, "gather", needs=list(unmet))
     settled = await settle(kit, run, await ask_decision(kit, run, "gather"), "gather")
@@ -52,14 +52,14 @@ async def _needs(kit: Kit, run: str, decision: Decision) -> Gathered | Judge | E
     return await gather(kit, run, settled.model_copy(update={"information_needs": []}))
 
 
-def derive(needs: Sequence[str], kit: Kit) -> tuple[list[Action], list[str]]:
+def derive(needs: Sequence[str], kit: Kit, known: set[str]) -> tuple[list[Action], list[str]]:
     """Reads and searches for needs that name a file or a piece of code; the needs that name neither."""
     actions: dict[str, Action] = {}
     unmet: list[str] = []
     for need in needs:
         paths = [p for p in re.findall(_PATH, need) if is_readable(kit, p)]
         words = [next(w for w in groups if w) for groups in re.findall(_CODE, need)]
-        for path in paths:
+        for path in paths if not known.issuperset(paths) else ():
             actions[path] = Action(operation="file_ops.read_file", args={"path": path}, reasoning=need)
         for word in [] if paths else words[:2]:
             actions[word] = Action(operation="search.text", args={"query": word}, reasoning=need)

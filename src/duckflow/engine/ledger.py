@@ -49,6 +49,15 @@ class Prepared(Record):
     ruling: Ruling
 
 
+class Stopped(Record):
+    """An action that goes no further: invalid, already so, or refused. It is recorded in its turn."""
+
+    id: str
+    action: Action
+    state: State
+    why: ToolResult
+
+
 class Ledger:
     """Writes the events of actions; decides nothing."""
 
@@ -90,7 +99,9 @@ class Ledger:
             run=run,
         )  # fmt: skip
         state: State = "ok" if result.ok else "failed"
-        return Outcome(item.id, item.operation.name, state, item.change.effect, result, _target(item.action), evidence)
+        return Outcome(
+            item.id, item.operation.name, state, item.operation.effect, result, _target(item.action), evidence
+        )
 
     def _proof(self, result: ToolResult) -> tuple[str, tuple[ev.Facts, ...]]:
         if not result.kind:

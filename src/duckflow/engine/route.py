@@ -16,6 +16,7 @@ MOST_NUDGES = 2
 class Route(StrEnum):
     OBJECT = "object"  # the model says itself that it does not fit: ask the person
     ASK = "ask"
+    CLARIFY = "clarify"  # an effect on a shaky understanding: one question first
     ACT = "act"
     ANSWER = "answer"  # the reply is all there is to do
     JUDGE = "judge"
@@ -33,6 +34,10 @@ class Situation(Record):
     evidence: bool = False  # anything was read or done for the objective
     acted: bool = False  # the workspace was changed for this objective
     changed: bool = False  # the workspace changed in this session
+    gathering: bool = False  # the Decision came while the request is being understood
+    acts: bool = False  # the Decision proposes an effect
+    questions: int = 0  # asked so far in this run
+    unsure: bool = False  # the model said itself that it hardly understood
     refused: bool = False  # nobody could allow what was tried: more words would not help
     nudges: int = 0
 
@@ -42,7 +47,11 @@ def route(decision: Decision, now: Situation) -> Route:
         return Route.OBJECT
     if decision.question is not None:
         return Route.ASK
+    if now.acts and now.gathering and now.unsure and not now.questions:
+        return Route.CLARIFY
     if decision.actions:
+        return Route.ACT
+    if decision.information_needs and now.gathering and now.profile != "guidance":
         return Route.ACT
     if decision.next_step == "defer":
         return Route.PARK
@@ -55,9 +64,10 @@ def route(decision: Decision, now: Situation) -> Route:
 
 def _without_actions(decision: Decision, now: Situation) -> Route:
     """`done` (or nothing said) and no action: an answer, something to judge, or words instead of work."""
+    talks = now.profile in ("guidance", "analysis")
     if not decision.reply.strip():
-        return Route.JUDGE if now.evidence else _nudge(now)
-    if now.profile in ("guidance", "analysis") and _claims_too_much(decision.reply, now):
+        return Route.JUDGE if now.evidence and not talks else _nudge(now)
+    if talks and (_claims_too_much(decision.reply, now) or announces_work(decision.reply)):
         return _nudge(now)
     if now.profile == "guidance":
         return Route.ANSWER
@@ -100,3 +110,21 @@ def claims_change(text: str) -> bool:
     """Does the text say that something was changed? Code blocks and quotations do not count."""
     prose = re.sub(r"```.*?```|`[^`]*`|^>.*$", " ", text, flags=re.S | re.M)
     return bool(re.search(_CLAIMS, prose))
+
+
+_ANNOUNCES = (
+    r"(?i)\b(?:i(?:'ll|'m going to| will| shall| am going to)|let me|we(?:'ll| will))\s+"
+    r"(?:now\s+|first\s+|then\s+|also\s+)*"
+    r"(?:fix|change|create|write|add|update|edit|modify|delete|remove|rename|move|implement|install|refactor|replace|"
+    r"run|read|look|check|start|begin|investigate|search|analy[sz]e|examine|open|inspect|review)\b"
+    r"|(?:修正|作成|追加|変更|更新|削除|実装|確認|調査|実行|編集|移動|検索)(?:します|いたします|していきます|してみます)"
+    r"|(?:直し|作り|書き換え|書き直し|調べ|読み|見てみ|取り掛かり|始め)ます"
+)
+ANNOUNCEMENT = 300
+"""Characters up to which a reply that speaks of coming work is taken for nothing but its announcement."""
+
+
+def announces_work(text: str) -> bool:
+    """Is this only the announcement of work ("I will fix it", 「これから直します」)? Long answers are answers."""
+    prose = text.strip()
+    return len(prose) <= ANNOUNCEMENT and "```" not in prose and bool(re.search(_ANNOUNCES, prose))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from duckflow import events as ev
 from duckflow.engine.ask import ask_decision
-from duckflow.engine.clarify import ask
+from duckflow.engine.clarify import ask, asked_before
 from duckflow.engine.kit import Ending, Kit
 from duckflow.engine.objectives import absorb_objective, conclude
-from duckflow.engine.route import Route, Situation, route
+from duckflow.engine.route import MOST_NUDGES, Route, Situation, route
 from duckflow.i18n import _
 from duckflow.llm.base import Node
 from duckflow.prompts.replies import Action, Decision, Question, says
@@ -54,7 +54,7 @@ async def settle(kit: Kit, run: str, decision: Decision, node: Node) -> Decision
     _check_line_of_work(kit, run, decision)
     while True:
         decision = absorb(kit, run, decision)
-        match route(decision, _situation(kit, run, decision, nudges)):
+        match route(decision, _situation(kit, run, decision, node, nudges)):
             case Route.ACT:
                 return decision
             case Route.JUDGE:
@@ -67,13 +67,17 @@ async def settle(kit: Kit, run: str, decision: Decision, node: Node) -> Decision
                 say(kit, run, decision.reply)
                 kit.session.move(run, Trigger.DECISION, status=Status.REQUIRES_USER_INPUT)
                 return Ending("deferred", decision.reply)
-            case Route.ASK | Route.OBJECT as where:
-                question = decision.question if where is Route.ASK else _objection(decision)
-                assert question is not None
-                say(kit, run, decision.reply if where is Route.ASK else "")
-                ending = ask(kit, run, question, decision.reply)
-                if ending is not None:
-                    return ending
+            case Route.ASK | Route.OBJECT | Route.CLARIFY as where:
+                question = _question(decision, where)
+                if asked_before(kit, run, question):
+                    nudges += 1
+                    if nudges > MOST_NUDGES:
+                        return Judge("")
+                else:
+                    say(kit, run, decision.reply if where is Route.ASK else "")
+                    ending = ask(kit, run, question, decision.reply)
+                    if ending is not None:
+                        return ending
             case Route.NUDGE:
                 nudges += 1
                 say(kit, run, decision.reply, "announcement")
@@ -118,16 +122,22 @@ def _question_from(action: Action) -> Question:
     )
 
 
-def _situation(kit: Kit, run: str, decision: Decision, nudges: int) -> Situation:
+def _situation(kit: Kit, run: str, decision: Decision, node: Node, nudges: int) -> Situation:
     state, mine = kit.session.state, kit.session.run(run)
     objective = kit.session.objective(run)
+    profile = objective.profile if objective else decision.profile or "unknown"
+    found = state.evidence.get(objective.id, ()) if objective else ()
     return Situation(
-        profile=objective.profile if objective else decision.profile or "unknown",
+        profile=profile,
         requirements=len(objective.requirements) if objective else len(decision.requirements),
         confidence=decision.confidence if decision.confidence is not None else mine.confidence,
-        evidence=bool(objective and state.evidence.get(objective.id)),
+        evidence=bool(found if profile in ("guidance", "analysis") else [e for e in found if not e.given]),
         acted=bool(objective and objective.originals),
         changed=state.effects > 0,
+        gathering=node in ("understand", "gather"),
+        acts=any(kit.dispatcher.acts(action) for action in decision.actions),
+        questions=len(mine.asked),
+        unsure=decision.confidence is not None and decision.confidence < kit.settings.routing.clarify_below,
         refused=bool(mine.unattended) and not kit.attended,
         nudges=nudges,
     )
@@ -148,6 +158,21 @@ def _waiting(kit: Kit, run: str, decision: Decision) -> Ending:
         return Ending("answered", decision.reply)
     kit.session.move(run, Trigger.DECISION, status=Status.REQUIRES_USER_INPUT)
     return Ending("asked" if kit.attended else "escalated", decision.reply)
+
+
+def _question(decision: Decision, where: Route) -> Question:
+    if where is Route.ASK and decision.question is not None:
+        return decision.question
+    if where is Route.OBJECT:
+        return _objection(decision)
+    what = ", ".join(dict.fromkeys(a.operation for a in decision.actions))
+    text = _(
+        "I am not sure that I understood ({confidence}). I would do this: {why} ({what}). Go on?",
+        confidence=f"{decision.confidence or 0:.2f}",
+        why=decision.rationale,
+        what=what,
+    )
+    return Question(text=text, options=[_("go on"), _("stop")], default=_("go on"))
 
 
 def _objection(decision: Decision) -> Question:

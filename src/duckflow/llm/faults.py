@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 
-from duckflow.errors import N_, CredentialsError, DuckflowError, RequestRefused
+from duckflow.errors import N_, CredentialsError, DuckflowError, RequestRefused, WrongService
 from duckflow.llm.base import ContextOverflow, Transient
 from duckflow.record import Record
 
@@ -103,7 +103,8 @@ def fault(status: int, said: Said, service: Service, retry_after: float | None =
     if status in (401, 403) or (status == 400 and re.search(_BAD_KEY, text)):
         return _no_access(service, detail)
     if status == 402 or (status in (400, 429) and re.search(_NO_QUOTA, text)):
-        return _refused(service, detail, hint=N_("The account with {provider} has no credit or quota left."))
+        hint = N_("The account with {provider} has no credit or quota left.")
+        return _refused(service, detail, hint=hint, error=RequestRefused)
     if status in LATER or (status >= 500 and status not in (501, 505)):
         return Transient(f"{status}: {detail}" if said.message else f"{status}", retry_after)
     if status == 413 or (status in (400, 422) and re.search(_OVERFLOW, text)):
@@ -144,7 +145,7 @@ def fault_in_stream(payload: object, service: Service) -> Transient | DuckflowEr
 def wrong_content(what: str, excerpt: str, service: Service) -> RequestRefused:
     """Something answered that is not a model service: a web page, a proxy's log-in, a wrong path."""
     shown = f"{what or '?'} ({excerpt})" if excerpt else what or "?"
-    return RequestRefused(
+    return WrongService(
         N_("{provider} answered with {what} instead of a model's reply."),
         hint=N_("Check base_url ({base_url}): it must lead to the model service, often with /v1 at its end."),
         **_names(service),
@@ -168,8 +169,8 @@ def _no_access(service: Service, detail: str) -> CredentialsError:
     )
 
 
-def _refused(service: Service, detail: str, *, hint: str) -> RequestRefused:
-    return RequestRefused(
+def _refused(service: Service, detail: str, *, hint: str, error: type[RequestRefused] = WrongService) -> RequestRefused:
+    return error(
         N_("{provider} did not accept the request for {model}: {detail}"),
         hint=hint,
         **_names(service),

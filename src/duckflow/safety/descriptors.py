@@ -5,16 +5,13 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from duckflow.safety.names import TEMP_PREFIX
-
 _DIR = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | getattr(os, "O_NOCTTY", 0)
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 20
 _NO_REPLACE = 1  # RENAME_NOREPLACE
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EINVAL})
@@ -144,28 +141,15 @@ def hash_of(fd: int, name: str, shown: str) -> str | None:
     return digest.hexdigest()
 
 
-@contextmanager
-def temporary(fd: int, data: bytes, mode: int | None, owner: tuple[int, int] | None) -> Iterator[str]:
-    """The name of a complete, synced file in the directory; gone afterwards unless it was renamed."""
-    name = TEMP_PREFIX + secrets.token_hex(8)
-    opened = os.open(name, _NEW, 0o666 if mode is None else 0o600, dir_fd=fd)
-    try:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(opened, view[:_CHUNK]) :]
-            if owner is not None:
-                with suppress(OSError):
-                    os.fchown(opened, *owner)
-            if mode is not None:
-                os.fchmod(opened, mode)
-            os.fsync(opened)
-        finally:
-            os.close(opened)
-        yield name
-    finally:
-        with suppress(OSError):
-            os.unlink(name, dir_fd=fd)
+def remove_old(fd: int, prefix: str, seconds: float) -> None:
+    """Remove the regular files of a directory whose names begin so and that nobody wrote to for so long."""
+    with os.scandir(fd) as found:
+        names = [entry.name for entry in found if entry.name.startswith(prefix)]
+    for name in names:
+        facts = status(fd, name)
+        if facts is not None and stat.S_ISREG(facts.st_mode) and time.time() - facts.st_mtime > seconds:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=fd)
 
 
 def rename_new(src: int, name: str, dst: int, target: str) -> None:

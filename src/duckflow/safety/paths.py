@@ -6,21 +6,24 @@ import errno
 import os
 import stat
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from duckflow.errors import N_, UsageError
 from duckflow.safety import descriptors as fds
+from duckflow.safety.atomic import Content
 from duckflow.safety.change import Place
 from duckflow.safety.descriptors import PathChanged, PathMissing, PathRefused
 from duckflow.safety.links import shares_secret
-from duckflow.safety.names import is_protected, is_secret
+from duckflow.safety.names import TEMP_PREFIX, is_protected, is_secret
 
 __all__ = ["OUTPUT", "PathChanged", "PathMissing", "PathRefused", "Workspace"]
 
 OUTPUT = "out:"
 _MAX_PATH = 4096
+_LEFT_OVER = 60.0  # seconds after which a temporary file is of a killed process
 
 
 class Workspace:
@@ -126,12 +129,12 @@ class Workspace:
             owner = None if old is None else (old.st_uid, old.st_gid)
             if mode is None and old is not None:
                 mode = stat.S_IMODE(old.st_mode) & 0o777
-            with fds.temporary(fd, data, mode, owner) as temp:
-                if expect is None:
-                    _rename_new(fd, temp, fd, name, path)
-                else:
-                    _expect(fd, name, path, expect)
-                    os.replace(temp, name, src_dir_fd=fd, dst_dir_fd=fd)
+            content = Content(fd, data, mode, owner)
+            if expect is None:
+                with _still_free(path):
+                    content.create(name)
+            else:
+                content.replace(name, lambda: _expect(fd, name, path, expect))
             fds.sync(fd)
 
     def remove(self, path: str, expect: str) -> None:
@@ -149,9 +152,20 @@ class Workspace:
         with fds.refusing(source), fds.directory(root, from_parts[:-1]) as src:
             _expect(src, from_parts[-1], source, expect)
             with fds.refusing(target), fds.directory(root, to_parts[:-1], create=True) as dst:
-                _rename_new(src, from_parts[-1], dst, to_parts[-1], target)
+                with _still_free(target):
+                    fds.rename_new(src, from_parts[-1], dst, to_parts[-1])
                 fds.sync(dst)
             fds.sync(src)
+
+    def sweep(self, paths: Iterable[str]) -> None:
+        """Remove what killed writes left beside these resolved paths, once it is surely nobody's any more."""
+        parents: set[tuple[str, ...]] = set()
+        for path in paths:
+            with suppress(PathRefused):
+                parents.add(tuple(self._writable(path)[:-1]))
+        for parent in parents:
+            with suppress(PathRefused), fds.refusing("/".join(parent)), fds.directory(str(self.root), parent) as fd:
+                fds.remove_old(fd, TEMP_PREFIX, _LEFT_OVER)
 
     # --- parts ---
 
@@ -180,6 +194,9 @@ def _check_spelling(path: str) -> None:
         raise PathRefused("the path is empty")
     if "\0" in path:
         raise PathRefused("the path contains a NUL character")
+    if odd := next((char for char in path if unicodedata.category(char) in ("Cc", "Zl", "Zp")), ""):
+        what = "a line end; give one path on one line" if odd in "\r\n" else f"the control character {odd!a}"
+        raise PathRefused(f"the path {path[:80]!a} contains {what}")
     if path.startswith("~"):
         raise PathRefused(f"{path[:80]}: ~ is not expanded; give a path relative to the workspace (./~name for a file)")
     try:
@@ -232,8 +249,9 @@ def _expect(fd: int, name: str, shown: str, expect: str | None) -> None:
     raise PathChanged(f"{shown} changed after this was prepared; nothing was written")
 
 
-def _rename_new(src: int, name: str, dst: int, target: str, shown: str) -> None:
+@contextmanager
+def _still_free(shown: str) -> Iterator[None]:
     try:
-        fds.rename_new(src, name, dst, target)
+        yield
     except FileExistsError as error:
         raise PathChanged(f"{shown} exists now, it did not when this was prepared; nothing was written") from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from duckflow.safety.assigned import redact_assigned
+
 _NAMES = re.compile(
     r"(?:^|_)(?:API_?KEYS?|ACCESS_?KEYS?|SECRET_?KEYS?|PRIVATE_?KEYS?|KEY|TOKENS?|SECRETS?|PAT|CREDENTIALS?)$"
     r"|PASSWORD|PASSWD|PASSPHRASE|(?:^|_)(?:SECRET|TOKEN)_|_KEY_ID$",
@@ -76,7 +78,7 @@ def looks_secret(name: str) -> bool:
 
 
 class Redactor:
-    """Replaces values of key-like environment variables and well-known forms of keys by `[redacted:NAME]`."""
+    """Replaces values of key-like variables, well-known forms of keys and assigned passwords by `[redacted:NAME]`."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         found: dict[str, str] = {}
@@ -103,7 +105,7 @@ class Redactor:
             if start in text:
                 kept = start if name == "bearer" else ""
                 text = pattern.sub(kept + _mark(name), text)
-        return text
+        return redact_assigned(text)
 
 
 def _mark(name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from duckflow import events as ev
@@ -159,11 +158,17 @@ def _objective_changed(state: SessionState, event: ev.Event, body: ev.ObjectiveC
         originals=old.originals if old else {},
     )
     state = _counted(replace(state, objectives={**state.objectives, new.id: new}), new.id)
+    waiting = state.evidence.get(f"?{event.run}", ())
+    if waiting:
+        merged = {**state.evidence, new.id: (*waiting, *state.evidence.get(new.id, ())), f"?{event.run}": ()}
+        state = replace(state, evidence=merged)
     return _with_run(state, event.run, objective=new.id)
 
 
 def _question(state: SessionState, event: ev.Event, body: ev.QuestionAsked) -> SessionState:
-    return _with_run(state, event.run, question=None if body.answered else body)
+    run = state.runs.get(event.run or "")
+    asked = tuple(dict.fromkeys((*(run.asked if run else ()), body.text)))
+    return _with_run(state, event.run, question=None if body.answered else body, asked=asked)
 
 
 def _gate_asked(state: SessionState, event: ev.Event, body: ev.GateAsked) -> SessionState:
@@ -175,7 +180,8 @@ def _gate_answered(state: SessionState, event: ev.Event, body: ev.GateAnswered) 
     run = state.runs.get(event.run or "")
     if run is None:
         return state
-    alone = body.actions if body.answer == "no" and body.by in ("nobody", "mode", "rule") else ()
+    refused = body.answer == "no" and body.by in ("nobody", "mode", "rule")
+    alone = tuple(f"{action} {body.operation}" for action in body.actions) if refused else ()
     granted = ((body.operation, body.pattern),) if body.answer == "step" else ()
     return _with_run(
         state,
@@ -204,35 +210,33 @@ def _action_finished(state: SessionState, event: ev.Event, body: ev.ActionFinish
     if run is None:
         return state
     still = {k: v for k, v in run.open_actions.items() if k != body.action}
-    failures = 0 if body.ok else run.failures + 1
+    skipped = (body.error or "").startswith("not run")
+    failures = 0 if body.ok else run.failures + (not skipped)
     recoveries = 0 if body.ok and body.effect else run.recoveries
     state = _with_run(state, run.id, open_actions=still, failures=failures, recoveries=recoveries)
     for item in body.evidence:
-        state = _evidence(state, run.objective, body, item)
+        new = Evidence(item["id"], item["kind"], body.action, item.get("facts", {}), state.effects, body.ok)
+        state = _with_evidence(state, run, new)
     return state
 
 
 def _evidence_added(state: SessionState, event: ev.Event, body: ev.EvidenceAdded) -> SessionState:
     run = state.runs.get(event.run or "")
     new = Evidence(body.id, "reply", "", {"text": body.text}, state.effects)
-    return _with_evidence(state, run.objective if run else None, new)
+    return _with_evidence(state, run, new)
 
 
-def _evidence(
-    state: SessionState, objective: str | None, body: ev.ActionFinished, item: Mapping[str, Any]
-) -> SessionState:
-    new = Evidence(item["id"], item["kind"], body.action, item.get("facts", {}), state.effects, body.ok)
-    return _with_evidence(state, objective, new)
-
-
-def _with_evidence(state: SessionState, objective: str | None, new: Evidence) -> SessionState:
-    facts = new.facts
+def _with_evidence(state: SessionState, run: RunState | None, new: Evidence) -> SessionState:
+    """Evidence belongs to the objective of its run; what comes with a message waits for one."""
     state = _counted(state, new.id)
-    if facts.get("path") and facts.get("hash"):
-        state = replace(state, seen={**state.seen, facts["path"]: facts["hash"]})
-    if objective is None:
+    path, digest = new.facts.get("path"), new.facts.get("hash")
+    if path and digest:
+        state = replace(state, seen={**state.seen, path: digest})
+    if run is None:
         return state
-    return replace(state, evidence={**state.evidence, objective: (*state.evidence.get(objective, ()), new)})
+    key = run.objective or f"?{run.id}"
+    kept = new if run.objective else replace(new, given=True)
+    return replace(state, evidence={**state.evidence, key: (*state.evidence.get(key, ()), kept)})
 
 
 def _checkpoint(state: SessionState, event: ev.Event, body: ev.Checkpoint) -> SessionState:

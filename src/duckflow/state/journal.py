@@ -9,7 +9,8 @@ import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from duckflow.record import Record
 
 FORMAT = 1
 START = "0" * 64
+_BUSY = 10.0  # seconds to wait for another process
 _SCHEMA = """
 create table if not exists sessions(
   id text primary key, created text, updated text, title text not null default '', status text not null default '',
@@ -90,18 +92,14 @@ class Store:
 
     def _connect(self) -> sqlite3.Connection:
         fresh = not self.path.exists()
-        db = sqlite3.connect(self.path, isolation_level=None, timeout=10)
-        db.execute("pragma journal_mode=wal")
-        db.execute("pragma synchronous=full")
-        found = db.execute("pragma user_version").fetchone()[0]
-        if found > FORMAT:
+        db = sqlite3.connect(self.path, isolation_level=None, timeout=_BUSY)
+        try:
+            _patiently(lambda: _prepare(db))
+            if fresh:
+                self.path.chmod(0o600)
+        except BaseException:
             db.close()
-            raise sqlite3.DatabaseError(f"made by a newer Duckflow (format {found})")
-        if found < FORMAT:
-            db.executescript(_SCHEMA)
-            db.execute(f"pragma user_version={FORMAT}")
-        if fresh:
-            self.path.chmod(0o600)
+            raise
         return db
 
     def _put_aside(self) -> None:
@@ -246,6 +244,34 @@ class Store:
         known = {row.id for row in rows}
         found = [r[0] for r in self._db.execute("select distinct session from events") if session in (None, r[0])]
         return [Break(name, 0, "session missing") for name in found if name not in known]
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    """Journal mode and tables. Several may do this to a new file at once: the version is looked at under the lock."""
+    db.execute("pragma journal_mode=wal")
+    db.execute("pragma synchronous=full")
+    found = db.execute("pragma user_version").fetchone()[0]
+    if found < FORMAT:
+        with db:  # committed, or rolled back
+            db.execute("begin immediate")
+            found = db.execute("pragma user_version").fetchone()[0]
+            for statement in (*_SCHEMA.split(";"), f"pragma user_version={FORMAT}") if found < FORMAT else ():
+                db.execute(statement)
+    if found > FORMAT:
+        raise sqlite3.DatabaseError(f"made by a newer Duckflow (format {found})")
+
+
+def _patiently(work: Callable[[], None]) -> None:
+    """Again while another process is at it: changing the journal mode does not wait by itself."""
+    end, pause = time.monotonic() + _BUSY, 0.002
+    while True:
+        try:
+            return work()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() + pause > end:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
 
 
 def chain(head: str, session: str, seq: int, at: str, run: str | None, type_: str, body: str) -> str:

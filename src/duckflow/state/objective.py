@@ -28,6 +28,7 @@ class Evidence(Record):
     facts: Mapping[str, Any]
     effects: int = 0
     ok: bool = True
+    given: bool = False  # it came with the message: nothing was done for it yet
 
     def fresh(self, effects: int, hashes: Mapping[str, str | None]) -> bool:
         """Does it still hold? A command's until the next change; a file's while the file has that content."""

@@ -39,6 +39,7 @@ class RunState(Record):
     node: str = "understand"  # of the last Decision: where an answer returns to
     specialized: bool = False  # the last Decision asked for the procedure with the next call
     question: ev.QuestionAsked | None = None
+    asked: tuple[str, ...] = ()  # the questions of this run, each once
     grants: tuple[tuple[str, str], ...] = ()  # (operation, pattern) the person allowed until this run ends
     notes: tuple[str, ...] = ()  # what the model must be told with its next call
     failures: int = 0  # operations that failed in a row

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from duckflow.record import NOTHING, Record
 from duckflow.safety.change import Change, Effect
@@ -17,6 +17,14 @@ class Args(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, defer_build=True, populate_by_name=True)
 
+
+def _without_end(text: str) -> str:
+    """A block always ends with a line end; where one line is meant it is not part of the value."""
+    return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+
+
+OneLine = Annotated[str, AfterValidator(_without_end)]
+PathText = OneLine  # what else a path may not hold, Workspace.locate says
 
 A = TypeVar("A", bound=Args)
 
@@ -32,7 +40,7 @@ class ToolResult(Record):
     changed: tuple[str, ...] = ()
     kind: str = ""  # of evidence: read | change | command; empty: none
     facts: Mapping[str, Any] = NOTHING  # machine-made facts for the evidence
-    output: str = ""  # the whole output, kept under its out: name; empty: text is all there is
+    output: str = ""  # the whole output, kept under its out: name; empty: there is none to read again
     first_line: int | None = None  # of numbered text, so that a cut can name the lines it shows
 
 

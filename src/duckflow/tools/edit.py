@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from duckflow.errors import N_
 from duckflow.safety.change import Change, Effect, content_hash
-from duckflow.tools.base import Args, Context, Operation, ToolResult, failed
+from duckflow.tools.base import Args, Context, Operation, PathText, ToolResult, failed
 from duckflow.tools.effects import Stop, Target, apply, file_change, in_thread, look, numbered, short
 from duckflow.tools.replacing import EditFailed, Mismatch, Replacement, replace_exactly
 from duckflow.tools.text import Binary, NotEncodable, Text, read_text, split_lines
@@ -29,7 +29,7 @@ class Edit(Args):
 
 
 class EditArgs(Args):
-    path: str
+    path: PathText
     search: str | None = None
     replace: str | None = None
     count: int | None = Field(default=None, ge=1)
@@ -160,8 +160,8 @@ EDIT_FILE = Operation(
     _NAME,
     EditArgs,
     Effect.FILES,
-    "search is exact text that occurs count (1) times; or edits: [{search, replace, count?}]",
+    "search is exact text that occurs count (1) times",
     _prepare,
     _run,
-    usage="{path, search, replace, count?}",
+    usage="{path, search, replace, count?} or {path, edits: [{search, replace, count?}]}",
 )

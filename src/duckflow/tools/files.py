@@ -7,14 +7,14 @@ from pydantic import Field
 from duckflow.errors import N_
 from duckflow.i18n import _
 from duckflow.safety.change import Change, Effect, FileChange, content_hash
-from duckflow.tools.base import Args, Context, Operation, ToolResult, failed
+from duckflow.tools.base import Args, Context, Operation, PathText, ToolResult, failed
 from duckflow.tools.effects import MAX_FILE, Stop, apply, file_change, in_thread, look, short
 from duckflow.tools.replacing import rewritten
 from duckflow.tools.text import Binary, NotEncodable, read_text
 
 
 class WriteArgs(Args):
-    path: str
+    path: PathText
     content: str
 
 
@@ -68,7 +68,7 @@ def _run_write(args: WriteArgs, change: Change, ctx: Context) -> ToolResult:
 
 
 class DeleteArgs(Args):
-    path: str
+    path: PathText
 
 
 @in_thread
@@ -83,8 +83,8 @@ def _prepare_delete(args: DeleteArgs, ctx: Context) -> Change | ToolResult:
 
 
 class MoveArgs(Args):
-    source: str = Field(alias="from")
-    target: str = Field(alias="to")
+    source: PathText = Field(alias="from")
+    target: PathText = Field(alias="to")
 
 
 @in_thread

@@ -15,7 +15,7 @@ from duckflow.safety.globs import braces, path_glob
 from duckflow.safety.names import TEMP_PREFIX
 from duckflow.safety.neutral import one_line
 from duckflow.safety.paths import Workspace
-from duckflow.tools.base import Args, Context, Operation, ToolResult, failed
+from duckflow.tools.base import Args, Context, OneLine, Operation, PathText, ToolResult, failed
 from duckflow.tools.effects import in_thread
 from duckflow.tools.walk import printable, walk
 
@@ -26,7 +26,7 @@ _MAX_CROSSING = 4  # `**/` in one pattern
 
 
 class ListArgs(Args):
-    path: str = "."
+    path: PathText = "."
     depth: int = Field(default=1, ge=1, le=8)
 
 
@@ -95,16 +95,17 @@ def _run_list(args: ListArgs, change: Change, ctx: Context) -> ToolResult:
     kept = frozenset(walk(workspace.root, place.path, args.depth)) if place.where == "inside" else None
     listing = _Listing(workspace, kept, args.depth)
     listing.add(place.path)
-    count = len(listing.lines)
+    count = len(listing.lines) + listing.more
     if listing.more:
         listing.lines.append(f"… {listing.more} more entries: list a directory below, or use file_ops.find_files")
-    facts = {"path": place.path, "entries": count + listing.more}
+    facts = {"path": place.path, "entries": count}
     text = "\n".join(listing.lines) or "(empty)"
-    return ToolResult(True, text, (f"{count + listing.more} entries",), kind="read", facts=facts)
+    head = ("1 entry" if count == 1 else f"{count} entries",)
+    return ToolResult(True, text, head, kind="read", facts=facts)
 
 
 class FindArgs(Args):
-    pattern: str
+    pattern: OneLine
 
 
 @in_thread

@@ -13,7 +13,7 @@ from duckflow.i18n import _
 from duckflow.safety.change import Change, Effect, content_hash
 from duckflow.safety.neutral import pictured
 from duckflow.safety.paths import OUTPUT, PathMissing
-from duckflow.tools.base import Args, Context, Operation, ToolResult, failed
+from duckflow.tools.base import Args, Context, Operation, PathText, ToolResult, failed
 from duckflow.tools.effects import in_thread, numbered, short
 from duckflow.tools.text import Binary, Text, read_text, split_lines
 
@@ -26,7 +26,7 @@ _CHUNK = 1 << 20
 
 
 class ReadArgs(Args):
-    path: str
+    path: PathText
     start: int | None = Field(default=None, ge=1)
     end: int | None = Field(default=None, ge=1)
 

@@ -17,7 +17,7 @@ from duckflow.safety.links import secret_inodes
 from duckflow.safety.names import is_protected, is_secret
 from duckflow.safety.neutral import pictured
 from duckflow.safety.paths import OUTPUT, PathRefused
-from duckflow.tools.base import Args, Context, Operation, ToolResult, failed
+from duckflow.tools.base import Args, Context, OneLine, Operation, PathText, ToolResult, failed
 from duckflow.tools.effects import in_thread
 from duckflow.tools.matching import Matcher, TooSlow, expression, literal
 from duckflow.tools.text import Text, read_text
@@ -32,8 +32,8 @@ _BATCH = 1_000_000  # characters
 
 
 class SearchArgs(Args):
-    query: str
-    path: str | None = None
+    query: OneLine
+    path: PathText | None = None
     regex: bool = False
 
 
@@ -137,7 +137,7 @@ class _Search:
 
 @in_thread
 def _prepare(args: SearchArgs, ctx: Context) -> Change | ToolResult:
-    query = args.query.removesuffix("\n")
+    query = args.query
     if not query:
         return failed("query is empty")
     if "\n" in query:
@@ -149,7 +149,7 @@ def _prepare(args: SearchArgs, ctx: Context) -> Change | ToolResult:
 
 @in_thread
 def _run(args: SearchArgs, change: Change, ctx: Context) -> ToolResult:
-    query = args.query.removesuffix("\n")
+    query = args.query
     try:
         with ExitStack() as stack:
             find = stack.enter_context(expression(query, _SECONDS)) if args.regex else literal(query)
@@ -191,7 +191,8 @@ def _result(search: _Search, query: str, path: str) -> ToolResult:
     if search.skipped:
         what = ", ".join(f"{n} {why}" for why, n in search.skipped.items())
         lines.append(f"(not searched: {what})")
-    head = (f"{count}{'+' if search.full else ''} matches", f"{search.files} files")
+    matches = f"{count}+ matches" if search.full else "1 match" if count == 1 else f"{count} matches"
+    head = (matches, "1 file" if search.files == 1 else f"{search.files} files")
     facts = {"query": query, "path": path, "matches": count, "files": search.files}
     return ToolResult(True, "\n".join(lines) or "no match", head, kind="read", facts=facts)
 

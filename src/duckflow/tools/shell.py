@@ -196,17 +196,19 @@ async def _gone(process: asyncio.subprocess.Process, reader: asyncio.Task[None])
 
 def _result(command: str, output: _Output, code: int | None, seconds: float, limit: float) -> ToolResult:
     facts = {"command": command, "exit": code, "seconds": round(seconds, 1), "bytes": output.total}
-    took = f"{seconds:.1f} s"
+    took, text = f"{seconds:.1f} s", output.text()
     if code is None:
         return ToolResult(
             ok=False,
-            text=output.text(),
+            text=text,
             head=("timed out", took),
             error=f"timed out after {limit:g} s; the command and all its processes were killed",
             kind="command",
             facts={**facts, "timed_out": True},
+            output=text,
         )
-    return ToolResult(True, output.text(), (f"exit {code}", took), exit_code=code, kind="command", facts=facts)
+    head = (f"exit {code}", took)
+    return ToolResult(True, text, head, exit_code=code, kind="command", facts=facts, output=text)
 
 
 SHELL_RUN = Operation(

@@ -47,6 +47,7 @@ def who(by: str) -> str:
 
 def refusal(by: str, comment: str) -> str:
     """Why the gate said no: the reason that came with the answer, or who gave it."""
+    comment = refused_once(comment)
     if by in ("rule", "mode") and comment:
         return safe_line(_said(comment))
     why = {
@@ -70,11 +71,16 @@ def why_not(error: str) -> str:
 
 
 def _refused(why: str) -> str:
-    why = why.removeprefix("refused: ")
+    why = refused_once(why)
     if why == _NOBODY:
         return refusal("nobody", "")
     person = _PERSON.fullmatch(why)
     return refusal("user", person[1] or "") if person else safe_line(_said(why))
+
+
+def refused_once(reason: str) -> str:
+    """A reason for a line that already says that it was refused."""
+    return re.sub(r"^(?:refused: *)+", "", reason)
 
 
 def _said(text: str) -> str:

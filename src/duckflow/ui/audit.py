@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,7 +16,7 @@ from duckflow.state.journal import SessionRow, Store
 from duckflow.state.session import find_session
 from duckflow.ui.answers import answer_word, who, why_not
 from duckflow.ui.figures import joined, when
-from duckflow.ui.out import Out, stdout
+from duckflow.ui.out import Out, stderr, stdout
 from duckflow.ui.safe import safe_json, safe_line
 from duckflow.ui.table import table
 
@@ -203,7 +202,7 @@ def _export(store: Store, query: Query, rows: list[SessionRow], out: Out) -> int
         raise UsageError(N_("Cannot write {path}: {why}."), path=query.export, why=error.strerror or error) from error
     path = safe_line(query.export, exact=True)
     told = ngettext("{n} event written to {path}", "{n} events written to {path}", len(lines), path=path)
-    print(told, file=sys.stderr)
+    stderr().line(told)
     return 0
 
 

@@ -197,7 +197,7 @@ async def _clear(desk: Desk, _argument: str) -> None:
 
 async def _export(desk: Desk, argument: str) -> None:
     session = desk.kit.session
-    path = _place(session, argument or f"duckflow-{session.id}.md")
+    path = _place(session, argument)
     shown = safe_line(path, exact=True)
     try:
         _write_conversation(session, path)
@@ -211,6 +211,9 @@ async def _export(desk: Desk, argument: str) -> None:
 
 
 def _place(session: Session, name: str) -> str:
+    """Where it was asked for; without a name nothing is put into the project."""
+    if not name:
+        return str(session.store.path.parent / f"duckflow-{session.id}.md")
     return os.path.join(session.state.workspace, os.path.expanduser(name))
 
 

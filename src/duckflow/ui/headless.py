@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, Literal, TextIO
 
 from duckflow.errors import DuckflowError
-from duckflow.events import Event, Live
+from duckflow.events import Escalation, Event, Live, Message
 from duckflow.i18n import _, explain
 from duckflow.state.session import Session
 from duckflow.ui import crash
-from duckflow.ui.out import out_for
+from duckflow.ui.out import OutputError, out_for
 from duckflow.ui.render import Printer
 from duckflow.ui.safe import safe, safe_json
 
@@ -22,10 +22,13 @@ Format = Literal["text", "json", "stream-json"]
 class Headless:
     """Attach it before the work begins; `finish` prints what is left to say."""
 
-    def __init__(self, fmt: str, stdout: TextIO, stderr: TextIO, session: Session, verbose: bool = False) -> None:
+    def __init__(
+        self, fmt: str, stdout: TextIO | None, stderr: TextIO | None, session: Session, verbose: bool = False
+    ) -> None:
         self._format = fmt
         self._answer = out_for(stdout)
-        self._progress = Printer(out_for(stderr), verbose=verbose)
+        self._full: OutputError | None = None
+        self._progress = Printer(out_for(stderr, needed=False), verbose=verbose)
         self._talks = fmt != "stream-json" or verbose
         self._session = session
         self._ends: list[Callable[[], None]] = []
@@ -38,24 +41,26 @@ class Headless:
         self._ends = [self._session.subscribe(self._event), self._session.watch(self._live)]
 
     def finish(self, result: dict[str, Any]) -> None:
-        """The last words: the result for scripts, the answer for people."""
+        """The last words: the result for scripts, the answer for people. OutputError: they could not be written."""
         for end in self._ends:
             end()
+        says_how = self._format == "text" and bool(result.get("exit_code"))
         if self._talks:
-            self._progress.turn_ended()
-        if self._format != "text":
-            self._answer.line(safe_json(json.dumps(result, ensure_ascii=False)))
-            return
+            self._progress.turn_ended(with_status=not says_how)
         reply = safe(str(result.get("reply") or "")).strip("\n")
-        if reply:
-            self._answer.line(reply)
-        if result.get("exit_code"):
+        if self._format != "text":
+            self._put(safe_json(json.dumps(result, ensure_ascii=False)))
+        elif reply:
+            self._put(reply)
+        if says_how:
             self._progress.out.line(_ended(str(result.get("status", ""))), "yellow")
+        if self._full is not None:
+            raise self._full
 
     def _event(self, event: Event) -> None:
         if self._format == "stream-json":
             self._line(event)
-        if self._talks and not _is_answer(event):
+        if self._talks and not self._is_answer(event):
             self._show(lambda: self._progress.event(event))
 
     def _live(self, live: Live) -> None:
@@ -71,11 +76,27 @@ class Headless:
             crash.record(error, self._session.store.path.parent)
 
     def _line(self, event: Event) -> None:
-        self._answer.line(safe_json(json.dumps(as_streamed(event), ensure_ascii=False)))
+        self._put(safe_json(json.dumps(as_streamed(event), ensure_ascii=False)))
+
+    def _put(self, line: str) -> None:
+        """A full disk must not break the work either; it is told at the end."""
+        try:
+            self._answer.line(line)
+        except OutputError as error:
+            self._full = error
+
+    def _is_answer(self, event: Event) -> bool:
+        """What stdout has at the end. The report of an escalation is its message too."""
+        body = event.body
+        if isinstance(body, Escalation):
+            return self._format == "text"
+        return isinstance(body, Message) and body.role == "assistant" and body.kind in ("reply", "outcome")
 
 
-def print_failure(error: DuckflowError, stdout: TextIO) -> None:
+def print_failure(error: DuckflowError, stdout: TextIO | None) -> None:
     """The result of a request that could not even begin."""
+    if isinstance(error, OutputError):
+        return
     message, _hint = explain(error)
     result: dict[str, Any] = {
         "type": "result",
@@ -99,11 +120,6 @@ def as_streamed(event: Event) -> dict[str, Any]:
 
 def _name(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _is_answer(event: Event) -> bool:
-    body = event.to_json()
-    return body["type"] == "message" and body["role"] == "assistant" and body["kind"] in ("reply", "outcome")
 
 
 def _ended(status: str) -> str:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TextIO
 
+from duckflow.errors import N_, DuckflowError
 from duckflow.ui.safe import safe
 from duckflow.ui.wrap import cells, wrapped
 
@@ -25,6 +26,13 @@ _CODES = {
     "title": "1;36",
 }
 MIN_WIDTH = 20
+_GONE = (errno.EPIPE, errno.EIO)  # the reader or the terminal: nobody misses what is not written
+
+
+class OutputError(DuckflowError):
+    """Standard output takes nothing more, and somebody wanted what was written there."""
+
+    exit_code, code = 1, "output"
 
 
 class Out:
@@ -72,7 +80,7 @@ class Out:
         self.write(rendered(text, width=self.width, colour=self.colour))
 
 
-def has_colour(stream: TextIO, env: Mapping[str, str] | None = None) -> bool:
+def has_colour(stream: TextIO | None, env: Mapping[str, str] | None = None) -> bool:
     """NO_COLOR forbids, FORCE_COLOR demands, otherwise a terminal that can, outside of CI."""
     env = os.environ if env is None else env
     if env.get("NO_COLOR"):
@@ -95,36 +103,49 @@ def is_terminal(stream: TextIO | None) -> bool:
         return False
 
 
-def stream_width(stream: TextIO) -> int:
+def stream_width(stream: TextIO | None) -> int:
     """Of the terminal behind the stream; COLUMNS where there is none, else 80."""
     try:
-        return os.get_terminal_size(stream.fileno()).columns or 80
+        return os.get_terminal_size(stream.fileno() if stream is not None else -1).columns or 80
     except (OSError, ValueError):
         given = os.environ.get("COLUMNS", "")
         return int(given) if given.isdecimal() and int(given) > 0 else 80
 
 
-def out_for(stream: TextIO) -> Out:
-    """Printing to a stream whose reader may have gone away: then nothing more is written to it."""
-    alive = True
+def out_for(stream: TextIO | None, *, needed: bool = True) -> Out:
+    """Printing to a stream that may be closed or whose reader may go away: then nothing (more) is written to it.
+
+    `needed`: any other reason why it takes nothing is an OutputError, once.
+    """
+    alive = stream is not None
 
     def write(text: str) -> None:
         nonlocal alive
-        if not alive:
+        if stream is None or not alive:
             return
         try:
-            stream.write(text)
-            stream.flush()
+            _write(stream, text)
         except OSError as error:
-            if error.errno not in (errno.EPIPE, errno.EIO):  # the reader or the terminal is gone
-                raise
             alive = False
-        except UnicodeEncodeError:  # a terminal that cannot show Japanese still shows the rest
-            encoding = stream.encoding or "ascii"
-            stream.write(text.encode(encoding, "replace").decode(encoding))
-            stream.flush()
+            if needed and error.errno not in _GONE:
+                raise cannot_write(error) from error
 
     return Out(write, colour=has_colour(stream), width=lambda: stream_width(stream), draws=is_terminal(stream))
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:  # a terminal that cannot show Japanese still shows the rest
+        encoding = stream.encoding or "ascii"
+        stream.write(text.encode(encoding, "replace").decode(encoding))
+    stream.flush()
+
+
+def cannot_write(error: OSError) -> OutputError:
+    why = safe(error.strerror or str(error))
+    hint = N_("What was written there is not complete. Free some space, or write somewhere else.")
+    return OutputError(N_("Cannot write to standard output: {why}."), hint=hint, why=why)
 
 
 def stdout() -> Out:
@@ -132,4 +153,5 @@ def stdout() -> Out:
 
 
 def stderr() -> Out:
-    return out_for(sys.stderr)
+    """Where it takes nothing there is nobody left to tell."""
+    return out_for(sys.stderr, needed=False)

@@ -9,7 +9,7 @@ from typing import Any
 from duckflow import events as ev
 from duckflow.i18n import _, ngettext
 from duckflow.ui import figures
-from duckflow.ui.answers import answer_word, refusal, who
+from duckflow.ui.answers import answer_word, refusal, refused_once, who
 from duckflow.ui.out import Out
 from duckflow.ui.report import Known, action_line, as_drawn, output_tail, verdict_lines
 from duckflow.ui.safe import safe, safe_line
@@ -110,10 +110,10 @@ class Printer:
         elif live.kind == "output":
             self._command_output(live.text)
 
-    def turn_ended(self) -> None:
-        """The last line of a turn: who answered, how much it took."""
+    def turn_ended(self, *, with_status: bool = True) -> None:
+        """The last line of a turn: how it ended, who answered, how much it took."""
         self.flush()
-        words = figures.joined((self._status, self._usage.line() if self._usage.calls else ""))
+        words = figures.joined((self._status if with_status else "", self._usage.line() if self._usage.calls else ""))
         if words:
             self.out.block(words, "dim", indent=INDENT)
         self._usage, self._status = Usage(), ""
@@ -258,7 +258,7 @@ class Printer:
         if not self.verbose:
             return
         text = f"{body.from_ or '·'} → {body.step} · {body.status} ({body.trigger})"
-        refused = _("refused: {reason}", reason=safe_line(body.reason)) if body.refused else ""
+        refused = _("refused: {reason}", reason=safe_line(refused_once(body.reason))) if body.refused else ""
         self._note(figures.joined((text, refused)))
 
     def _mode_changed(self, body: ev.ModeChanged) -> None:

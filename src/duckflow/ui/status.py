@@ -11,7 +11,7 @@ from duckflow.ui import figures
 from duckflow.ui.out import Out
 from duckflow.ui.safe import safe_line
 from duckflow.ui.sessions import status_word
-from duckflow.ui.wrap import fit
+from duckflow.ui.wrap import cells, fit, is_narrow, pad
 
 if TYPE_CHECKING:
     from duckflow.llm.base import Tier
@@ -138,11 +138,14 @@ def show_cost(session: Session, limit: float | None, out: Out) -> None:
 
 
 def show_rows(rows: list[tuple[str, str]], out: Out) -> None:
-    """Names and values under each other."""
-    from duckflow.ui.wrap import cells, pad
-
+    """Names and values under each other; values below their names where the screen is too narrow for both."""
     rows = [row for row in rows if row[1]]
     room = max((cells(name) for name, _value in rows), default=0) + 2
+    if is_narrow(out.width - room - 2, [value for _name, value in rows]):
+        for name, value in rows:
+            out.block(name, "dim", indent="    ", first="  ")
+            out.block(value, indent="      ")
+        return
     for name, value in rows:
         first, *more = out.lines(value, indent="  " + " " * room)
         out.line("  " + out.paint(pad(name, room), "dim") + first[2 + room :])

@@ -12,7 +12,7 @@ from duckflow.errors import N_, UsageError
 from duckflow.i18n import _, listed
 from duckflow.ui.out import stdout
 from duckflow.ui.safe import safe_line
-from duckflow.ui.wrap import cells, pad
+from duckflow.ui.wrap import cells, is_narrow, pad
 
 if TYPE_CHECKING:
     from click import ClickException
@@ -80,9 +80,11 @@ def show_help(command: str) -> int:
 def _rows(rows: Sequence[tuple[str, str]]) -> None:
     out = stdout()
     room = min(max(cells(left) for left, _right in rows) + 4, 36)
+    stacked = is_narrow(out.width - room, [_(right) for _left, right in rows])
+    room = 6 if stacked else room
     for left, right in rows:
         head = f"  {left}"
-        if cells(head) + 2 > room:
+        if stacked or cells(head) + 2 > room:
             out.line(head)
             head = ""
         out.block(_(right), first=pad(head, room), indent=" " * room)

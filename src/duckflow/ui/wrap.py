@@ -11,6 +11,8 @@ _NOT_FIRST = frozenset(
 )
 _NOT_LAST = frozenset("（［｛〈《「『【〔“‘([{")
 
+LEAST_COLUMN = 30  # cells; a narrower column of texts is hard to read
+
 
 def cells(text: str) -> int:
     """How many columns a text takes."""
@@ -79,6 +81,11 @@ def wrapped(text: str, width: int) -> list[str]:
         edges = [0, *breaks(line, width), len(line)]
         lines += [line[a:b].rstrip(" ") for a, b in pairwise(edges)]
     return lines
+
+
+def is_narrow(room: int, texts: Sequence[str]) -> bool:
+    """Whether a column of texts would be broken into so many lines that it is better below its names."""
+    return room < LEAST_COLUMN and any(cells(text) > room for text in texts)
 
 
 def flowed(parts: Sequence[str], width: int) -> str:
