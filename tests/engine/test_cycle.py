@@ -588,6 +588,7 @@ async def test_needs_that_name_nothing_are_asked_of_the_model_in_gather(tmp_path
     bench.write("RELEASE.md", "run release.sh\n")
     ending = await bench.chat.turn("how do we release?")
     assert ending.reply == "By a script." and bench.nodes == ["understand", "gather", "execute"]
+    assert bench.session.run("run1").agent.context_refs == ("file:RELEASE.md",)
     assert "how the release works" in bench.asked[1].messages[-1].text
 
 

@@ -9,6 +9,7 @@ from duckflow.engine.kit import Kit
 from duckflow.engine.ledger import Outcome
 from duckflow.prompts.budget import size
 from duckflow.prompts.results import Result, entry
+from duckflow.state.agent import with_refs
 
 
 def record_results(kit: Kit, run: str, outcomes: Sequence[Outcome], notes: Sequence[str] = ()) -> None:
@@ -19,6 +20,11 @@ def record_results(kit: Kit, run: str, outcomes: Sequence[Outcome], notes: Seque
     thread = session.run(run).thread
     used = sum(size(e.text) for e in session.state.threads.get(thread, ()))
     room = max(kit.prompts.profile.history - used, kit.prompts.profile.result)
+    agent = session.run(run).agent
+    paths = [o.result.facts.get("path") for o in outcomes if o.state == "ok"]
+    known = with_refs(agent, tuple(f"file:{path}" for path in dict.fromkeys(paths) if path and path != "."))
+    if known != agent:
+        session.hold(ev.AgentChanged(changes={"context_refs": known.context_refs}), run=run)
     text, cuts = entry([as_result(o) for o in outcomes], notes, kit.prompts.profile.result, room)
     bodies: list[ev.Body] = [ev.HistoryAdded(thread=thread, role="user", kind="results", text=text)]
     if cuts:

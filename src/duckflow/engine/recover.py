@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from duckflow import events as ev
 from duckflow.safety.change import content_hash
-from duckflow.safety.names import TEMP_PREFIX
 from duckflow.safety.paths import PathMissing, PathRefused, Workspace
 from duckflow.state.machine import Status, Trigger
 from duckflow.state.runs import RunState
@@ -30,7 +29,7 @@ def _settle(session: Session, workspace: Workspace, run: RunState) -> list[str]:
         finished, line = _outcome(action, lambda path: _hash(workspace, path))
         lines.append(line)
         session.append(finished, run=run.id)
-        _sweep(workspace, action)
+        workspace.sweep([str(target["path"]) for target in action.targets], older_than=0.0)
     note = "The program was interrupted here. Settled by looking at the files:\n" + (
         "\n".join(lines) or "nothing had begun"
     )
@@ -65,13 +64,6 @@ def _outcome(action: ev.ActionStarted, now: Callable[[str], str | None]) -> tupl
         summary=action.summary,
     )
     return finished, f"{name}: {state}"
-
-
-def _sweep(workspace: Workspace, action: ev.ActionStarted) -> None:
-    """Remove the half-written temporary files a kill left beside the targets."""
-    for directory in {(workspace.root / str(target["path"])).parent for target in action.targets}:
-        for left in directory.glob(f"{TEMP_PREFIX}*"):
-            left.unlink(missing_ok=True)
 
 
 def _hash(workspace: Workspace, path: str) -> str | None:

@@ -12,7 +12,6 @@ from duckflow.i18n import _
 from duckflow.llm.base import Node
 from duckflow.prompts.replies import Action, Decision, Question, says
 from duckflow.record import Record
-from duckflow.safety.change import Effect
 from duckflow.state.agent import changed, misfits
 from duckflow.state.machine import Status, Trigger
 
@@ -216,7 +215,3 @@ def say(kit: Kit, run: str, text: str, kind: str = "reply") -> None:
     if text.strip():
         record = kit.session.hold if kind == "announcement" else kit.session.append
         record(ev.Message(role="assistant", text=text, kind=kind), run=run)
-
-
-def acts_on_files(kit: Kit, decision: Decision) -> bool:
-    return any(kit.dispatcher.effect_of(action) is Effect.FILES for action in decision.actions)

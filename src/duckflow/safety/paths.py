@@ -157,7 +157,7 @@ class Workspace:
                 fds.sync(dst)
             fds.sync(src)
 
-    def sweep(self, paths: Iterable[str]) -> None:
+    def sweep(self, paths: Iterable[str], older_than: float = _LEFT_OVER) -> None:
         """Remove what killed writes left beside these resolved paths, once it is surely nobody's any more."""
         parents: set[tuple[str, ...]] = set()
         for path in paths:
@@ -165,7 +165,7 @@ class Workspace:
                 parents.add(tuple(self._writable(path)[:-1]))
         for parent in parents:
             with suppress(PathRefused), fds.refusing("/".join(parent)), fds.directory(str(self.root), parent) as fd:
-                fds.remove_old(fd, TEMP_PREFIX, _LEFT_OVER)
+                fds.remove_old(fd, TEMP_PREFIX, older_than)
 
     # --- parts ---
 
