@@ -57,26 +57,26 @@ class Dispatcher:
         return self.effect_of(action) in (Effect.FILES, Effect.COMMAND)
 
     async def batch(
-        self, run: str, actions: Sequence[Action], approved: Approver = "", review: bool = False
+        self,
+        run: str,
+        actions: Sequence[Action],
+        approved: Approver = "",
+        review: bool = False,
+        before: Sequence[Outcome] = (),
     ) -> list[Outcome]:
         """Run actions in order. A refusal or two errors in a row stop the rest, which is reported as not run.
 
         `approved` names who allowed them beforehand ("user" typed the command, "rule" configured the check);
-        `review`: they are checks, so asking for them changes the status only.
+        `review`: they are checks, so asking for them changes the status only;
+        `before`: what already came of the same answer, so that limits and stops count over all of it.
         """
-        outcomes: list[Outcome] = []
+        outcomes = list(before)
         waiting = [(self._session.new_id("A", i + 1), action) for i, action in enumerate(actions)]
         while waiting:
             group = self._group(waiting)
             waiting = waiting[len(group) :]
             outcomes += await self._run_group(run, group, outcomes, approved, review)
-        return outcomes
-
-    def skip(self, run: str, actions: Sequence[Action], before: Sequence[Outcome]) -> list[Outcome]:
-        """Actions of a batch that was already stopped, reported as not run."""
-        why = failed(_why_stop(before))
-        names = [self._session.new_id("A", i + 1) for i in range(len(actions))]
-        return [self._ended(run, name, action, "not run", why) for name, action in zip(names, actions, strict=True)]
+        return outcomes[len(before) :]
 
     # --- grouping ------------------------------------------------------------------------------------------------
 

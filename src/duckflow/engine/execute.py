@@ -30,8 +30,7 @@ async def execute(kit: Kit, run: str, gathered: Gathered) -> Judge | Ending:
         kit.advance(run, trigger, Step.EXECUTION)
         _announce(kit, run, decision, rest)
         if rest:
-            stopped = _stopped(outcomes)
-            outcomes += kit.dispatcher.skip(run, rest, outcomes) if stopped else await kit.dispatcher.batch(run, rest)
+            outcomes += await kit.dispatcher.batch(run, rest, before=outcomes)
         finished, why = _finished(decision, outcomes, excused)
         record_results(kit, run, outcomes, [why] if why else [])
         if finished or _hopeless(kit, run):
@@ -56,13 +55,6 @@ def _announce(kit: Kit, run: str, decision: Decision, rest: Sequence[object]) ->
     """What is said beside actions is an announcement; the closing word of `done` waits for the verdict."""
     if decision.next_step != "done":
         say(kit, run, decision.reply, "announcement" if decision.actions else "reply")
-
-
-def _stopped(outcomes: Sequence[Outcome]) -> bool:
-    return any(o.state == "refused" for o in outcomes) or [o.state for o in outcomes][-2:] == [
-        "failed",
-        "failed",
-    ]
 
 
 def _finished(decision: Decision, outcomes: Sequence[Outcome], excused: bool) -> tuple[bool, str]:
