@@ -1,4 +1,4 @@
-.PHONY: test bench lock i18n
+.PHONY: test bench bench-flow lock i18n
 
 test:
 	./test
@@ -6,6 +6,10 @@ test:
 bench:
 	sh scripts/setup.sh dev
 	.venv/bin/python -P scripts/bench.py
+
+bench-flow:
+	sh scripts/setup.sh dev
+	.venv/bin/python -P scripts/bench_flow.py
 
 lock:
 	scripts/lock

@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import os
 import platform
+import shlex
 import shutil
 import statistics
 import sys
@@ -26,7 +27,7 @@ from scripts import bench_job, bench_process, bench_table, bench_tokens
 from scripts.bench_process import Failed, Run, Sample
 from scripts.bench_table import Figure
 from tests.e2e.duck import COMMAND, Duck
-from tests.engine.workbench import Bench
+from tests.engine.workbench import Bench, act, decision, yes
 
 from duckflow import __version__
 
@@ -120,6 +121,37 @@ def in_process(home: Path, times: int) -> Iterator[Figure]:
     yield _figure("  the same in this process, without HTTP, each", None, samples[1:])  # the first one warmed up
 
 
+def beside(home: Path, times: int) -> Iterator[Figure]:
+    """A message answered while commands keep a processor busy in the background; the model itself takes no time."""
+    busy = act("shell.run", command=f"{shlex.quote(sys.executable)} -c 'sum(n % 7 for n in range(3_000_000))'")
+    first = decision(act("task_loop.run", tasks=[busy] * 400), profile="creation", next_step="done")
+    side = decision(profile="guidance", objective="side", reply="Use a set.", actions=[])
+    bench = Bench(home, lambda request: side if request.messages[-1].text.count("in passing") else first, yes)
+
+    async def measured() -> list[Sample]:
+        began = asyncio.Event()
+        bench.session.subscribe(lambda event: began.set() if event.body.type == "action.started" else None)
+        await bench.chat.turn("work")
+        samples = []
+        for number in range(3 * times):
+            began.clear()
+            async with asyncio.timeout(60):
+                await began.wait()  # a command has just begun
+            at, cpu = time.perf_counter(), time.process_time()
+            ending = await bench.chat.turn(f"{number}, in passing: list or set?")
+            samples.append(Sample((time.process_time() - cpu) * 1000, (time.perf_counter() - at) * 1000, 0.0))
+            if ending.reply != "Use a set.":
+                raise Failed(f"the message was {ending.status}")
+        await bench.chat.close()
+        return samples
+
+    samples = asyncio.run(measured())
+    bench.store.close()
+    walls = tuple(sample.wall_ms for sample in samples)
+    yield Figure("a message answered while background commands run, wall", "ms", 100, walls, walls)
+    yield _figure("  of it CPU of this process", None, samples)
+
+
 def tokens(home: Path, times: int) -> Iterator[Figure]:
     """Counted on the requests the server received; English counts, Japanese templates are information."""
     for lang, most, tail in (("en", 2500, 300), ("ja", None, None)):
@@ -193,7 +225,7 @@ def main() -> int:
         "repetitions": times,
     }
     print(", ".join(f"{name} {value}" for name, value in facts.items()), bench_table.head(), sep="\n", flush=True)
-    steps = (machine, version, prompt, first_request_small, first_request_large, whole_job, in_process, tokens)
+    steps = (machine, version, prompt, first_request_small, first_request_large, whole_job, in_process, beside, tokens)
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="duckflow-bench-") as folder:
         _warm_up(Path(folder) / "warm-up")

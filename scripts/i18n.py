@@ -86,7 +86,7 @@ def main() -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(as_po(catalog))
         path.with_suffix(".mo").write_bytes(as_mo(catalog))
-        empty = [message.id for message in catalog if message.id and not message.string]
+        empty = [message.id for message in catalog if message.id and not any(message.string or ())]
         missing += len(empty)
         print(f"{language}: {len(catalog)} messages, {len(empty)} without a translation")
         for message in empty:

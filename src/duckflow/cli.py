@@ -151,12 +151,12 @@ def _common() -> list[click.Parameter]:
 
 
 def _table() -> tuple[tuple[str, Callable[..., Job], tuple[tuple[str, type], ...]], ...]:
-    audit = (("--session", str), ("--operation", str), ("--risk", str), ("--verify", bool), ("--export", str))
+    audit = [(name, str) for name in ("--session", "--operation", "--risk", "--export")]
     return (
         ("run", _run, (("-p", str),)),
         ("resume", _resume, (("--fork", bool),)),
         ("sessions", _plain("sessions"), ()),
-        ("audit", _audit, audit),
+        ("audit", _audit, (*audit, ("--verify", bool), ("--stats", bool))),
         ("config", _config, ()),
         ("doctor", _plain("doctor"), ()),
         ("demo", _plain("demo"), ()),
@@ -248,7 +248,7 @@ def _resume(fork: bool, **common: Any) -> Job:
 def _audit(**common: Any) -> Job:
     from duckflow.ui.audit import Query
 
-    query = Query(**{name: common.pop(name) for name in ("session", "operation", "risk", "verify", "export")})
+    query = Query(**{name: common.pop(name) for name in Query.FIELDS})
     options, _words = _options(common, 0)
     return lambda: _app().audit(options, query)
 

@@ -28,6 +28,7 @@ class Card(Record):
     options: tuple[tuple[str, str], ...] = ()  # choice → label, in the order shown
     default: str | None = None
     pattern: str = ""  # what "yes for this step" and "always" would cover
+    asker: str = ""  # which background work asks; empty: the turn the person is looking at
 
 
 class Request(Record):
@@ -102,9 +103,17 @@ class Door:
                     self.listener.withdrawn(request)
 
 
+_YES = """
+y yes ok okay sure yep yeah
+はい うん ええ よい いいよ いいですよ お願い お願いします どうぞ 了解 了解です
+進めて 進めてください 承認 承認します オーケー
+"""
+_NO = """
+n no nope cancel stop いいえ いや だめ だめです ダメ 駄目 やめて やめてください 中止 キャンセル 却下
+"""
 ANSWERS: Mapping[str, str] = {
-    **dict.fromkeys(("y", "yes", "ok", "okay", "はい", "うん", "よい", "いいよ", "お願いします"), "yes"),
-    **dict.fromkeys(("n", "no", "いいえ", "いや", "だめ", "やめて"), "no"),
+    **dict.fromkeys((*_YES.split(), "go ahead"), "yes"),
+    **dict.fromkeys(_NO.split(), "no"),
     **dict.fromkeys(("s", "step", "この作業"), "step"),
     **dict.fromkeys(("a", "always", "いつも"), "always"),
 }

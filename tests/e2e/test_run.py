@@ -77,7 +77,7 @@ def test_both_wire_formats_streamed_or_not(tmp_path: Path, kind: str, stream: bo
         ran = duck("run", "list or set?")
     assert (ran.code, ran.out) == (0, "Use a **set**.\n")
     headers = server.requests[0].headers
-    assert (headers["x-duckflow-node"], headers["x-duckflow-tier"]) == ("understand", "creative")
+    assert (headers["x-duckflow-node"], headers["x-duckflow-tier"]) == ("understand", "fast")
     assert "x-duckflow-retry" not in headers and len(server.requests) == 1
 
 

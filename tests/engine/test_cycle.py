@@ -114,7 +114,7 @@ async def test_a_configured_check_runs_unasked_and_once(tmp_path: Path) -> None:
     )
     ending = await bench.chat.turn("create hello.py")
     assert ending.status == "satisfied"
-    assert [c["passed"] for c in bench.events("verdict")[0].checks] == [True, True]
+    assert [c["passed"] for c in bench.events("verdict")[0].checks] == [True, True, True]
     assert [a.operation for a in bench.events("action.finished")] == ["file_ops.write_file", "shell.run"]
 
 

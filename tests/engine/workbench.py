@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from duckflow import config
 from duckflow import events as ev
 from duckflow.engine.approval import Approval
+from duckflow.engine.background import Background
 from duckflow.engine.chat import ChatLoop
 from duckflow.engine.dispatch import Dispatcher
 from duckflow.engine.kit import Kit, Parts
+from duckflow.engine.loops import operate
 from duckflow.human import Answer, Door, Request
 from duckflow.llm.base import Model, ModelRequest
 from duckflow.llm.scripted import FunctionModel, Reply, ScriptedModel
@@ -23,6 +28,7 @@ from duckflow.prompts.library import Library
 from duckflow.prompts.sections import Limits
 from duckflow.safety.paths import Workspace
 from duckflow.state.journal import Store
+from duckflow.state.machine import Step, default_table
 from duckflow.state.session import Session
 from duckflow.tools.catalogue import core_registry
 
@@ -57,6 +63,34 @@ def verdict(score: float = 1.0, evidence: dict[str, list[str]] | None = None, **
     return json.dumps(body, ensure_ascii=False)
 
 
+def by_node(**answers: Any) -> Callable[[ModelRequest], Any]:
+    """A model that answers per node: one text for ever, or a list used up in order."""
+    left = {node: list(given) if isinstance(given, list) else given for node, given in answers.items()}
+
+    def model(request: ModelRequest) -> Any:
+        given = left[request.node]
+        if callable(given):
+            return given(request)
+        return given.pop(0) if isinstance(given, list) else given
+
+    return model
+
+
+def all_evidence(request: ModelRequest) -> str:
+    """A verdict that names every evidence id it was shown."""
+    ids = re.findall(r"<<<(E\d+)", request.messages[-1].text)
+    return verdict(1.0, {"R1": ids})
+
+
+def check_transitions(bench: Bench) -> None:
+    """Every state change in the stream is one the table allows."""
+    rows = default_table().rows
+    for event in bench.events("state.changed"):
+        if event.refused or event.from_ is None or event.from_ == event.step:
+            continue
+        assert (Step(event.from_), Step(event.step)) in rows, event
+
+
 class Person:
     """Answers cards: a function from the request to a choice, or (choice, comment)."""
 
@@ -75,8 +109,12 @@ class Person:
         pass
 
 
+async def _at_once(_seconds: float) -> None:
+    """No test waits for a service."""
+
+
 class Bench:
-    """Everything one test needs, and the events it caused."""
+    """Everything one test needs, and the events it caused. `tiers`: another model for some of them."""
 
     def __init__(
         self,
@@ -86,6 +124,7 @@ class Bench:
         overrides: config.Overrides | None = None,
         settings: str = "",
         resume: bool = False,
+        tiers: Mapping[str, Model] | None = None,
     ) -> None:
         self.root = home / "project"
         self.root.mkdir(parents=True, exist_ok=True)
@@ -112,8 +151,8 @@ class Bench:
             self.model = FunctionModel(replies)
         else:
             self.model = replies
-        tiers = {"creative": [self.model], "fast": [self.model], "evaluator": [self.model]}
-        models = Models(tiers, max_cost_usd=self.settings.limits.max_cost_usd)  # type: ignore[arg-type]
+        chains = {tier: [(tiers or {}).get(tier, self.model)] for tier in ("creative", "fast", "evaluator")}
+        models = Models(chains, max_cost_usd=self.settings.limits.max_cost_usd, sleep=_at_once)  # type: ignore[arg-type]
         self.workspace = Workspace(self.root)
         door = Door()
         self.kit = Kit(
@@ -131,8 +170,14 @@ class Bench:
         )  # fmt: skip
         sized = profile(settings.prompts.profile, kit.models.window("creative"), None)
         approval = Approval(kit.session, kit.door, settings)
-        dispatcher = Dispatcher(kit.session, registry, kit.workspace, approval, {"PATH": "/usr/bin:/bin"})
-        return Parts(registry, Prompts(Library("en"), sized, limits), dispatcher)
+        env = {"PATH": "/usr/bin:/bin"}
+        dispatcher = Dispatcher(kit.session, registry, kit.workspace, approval, env, partial(operate, kit))
+        return Parts(registry, Prompts(Library("en"), sized, limits), dispatcher, approval, Background(kit))
+
+    async def settled(self) -> None:
+        """Until nothing works in the background any more."""
+        while tasks := [job.task for job in self.chat._jobs.beside.values() if job.task]:
+            await asyncio.wait(tasks, timeout=20)
 
     @property
     def asked(self) -> list[ModelRequest]:

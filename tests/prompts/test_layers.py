@@ -56,7 +56,7 @@ def test_a_first_prompt_is_small_and_its_tail_smaller() -> None:
     system = PROMPTS.system("s1", "op {a}  does\n" * 10, FACTS)
     first = state(
         Entry("user", "message", "the test suite fails, find out why and fix it"),
-        Entry("user", "procedure", Library("en").render("understand"), "understand"),
+        Entry("user", "procedure", Library("en").render("understand", clarify_below="0.5"), "understand"),
         system=system,
     )
     prompt = PROMPTS.decision(first, RunState("run1"), "understand")

@@ -58,13 +58,13 @@ class Screen:
     def visible(self) -> str:
         return "\n".join(self.lines)
 
-    def wait(self, wanted: str | Callable[[], bool], *, seconds: float = SECONDS) -> None:
-        """Until a pattern is on the screen or a condition holds."""
+    def wait(self, wanted: str | Callable[[], bool], *, seconds: float = SECONDS, what: str = "") -> None:
+        """Until a pattern is on the screen or a condition holds. `what`: the condition in words."""
         holds = wanted if callable(wanted) else lambda: re.search(wanted, self.text) is not None
         until = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > until:
-                raise AssertionError(f"never seen: {wanted}\n{self.text}")
+                raise AssertionError(f"never seen: {what or wanted}\n{self.text}")
             self._read()
 
     def _read(self) -> None:
@@ -96,3 +96,7 @@ class Screen:
 
     def close(self) -> None:
         self.child.close(force=True)
+
+
+Start = Callable[..., Screen]
+"""What the fixture `start` gives: a screen with the chat on it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 import pytest
@@ -12,7 +13,7 @@ from inline_snapshot import snapshot
 from duckflow.human import ANSWERS, Card
 from duckflow.i18n import set_language
 from duckflow.record import replace
-from duckflow.ui.cards import Picked, draw, invitation, read_answer
+from duckflow.ui.cards import COURTESIES, Picked, draw, invitation, read_answer
 from duckflow.ui.out import Out
 from duckflow.ui.wrap import cells
 
@@ -126,6 +127,18 @@ def test_a_diff_is_coloured() -> None:
         ("n", Picked("no")),
         ("いいえ", Picked("no")),
         ("yes please do", Picked("no", "yes please do")),
+        ("はい、お願いします", Picked("yes")),
+        ("はい。お願いします。", Picked("yes")),
+        ("OK、進めて", Picked("yes")),
+        ("ＯＫ！　進めてください！", Picked("yes")),
+        ("Yes, go ahead.", Picked("yes")),
+        ("はい、でもお願いします", Picked("no", "はい、でもお願いします")),
+        ("はい、お願いします、でも後で", Picked("no", "はい、お願いします、でも後で")),
+        ("はい、やめて", Picked("no", "はい、やめて")),
+        ("いいえ、お願いします", Picked("no", "いいえ、お願いします")),
+        ("yes, but shorter", Picked("no", "yes, but shorter")),
+        ("s, please", Picked("no", "s, please")),
+        ("、お願いします", Picked("no", "、お願いします")),
         ("1", Picked("no", "1")),
         ("use edit_file", Picked("no", "use edit_file")),
         ("", None),
@@ -138,12 +151,30 @@ def test_what_a_gate_understands(typed: str, picked: object) -> None:
     assert read_answer(CARD, "gate", typed) == picked
 
 
-@given(st.one_of(st.text(), st.sampled_from([*ANSWERS, "yes\n", "y\u200b", "ye s", "Y."])))
-def test_only_known_words_ever_approve(typed: str) -> None:
+WORDS = st.one_of(st.text(), st.sampled_from([*ANSWERS, *COURTESIES, "yes\n", "y\u200b", "ye s", "Y."]))
+
+
+@given(st.lists(WORDS, min_size=1, max_size=3), st.sampled_from(["", " ", "、", ", ", "。"]))
+def test_only_known_words_ever_approve(words: list[str], mark: str) -> None:
+    typed = mark.join(words)
     picked = read_answer(CARD, "gate", typed)
     if isinstance(picked, Picked) and picked.choice != "no":
         word = unicodedata.normalize("NFKC", typed).strip().rstrip("。.!").strip().casefold()
-        assert ANSWERS.get(word) == picked.choice or word in dict(CARD.options)[picked.choice]
+        yes, *courtesy = [part.strip() for part in re.split("[、,。.!]", word, maxsplit=1)]
+        is_polite = ANSWERS.get(yes) == picked.choice == "yes" and set(courtesy) <= COURTESIES
+        assert is_polite or ANSWERS.get(word) == picked.choice or word in dict(CARD.options)[picked.choice]
+
+
+def test_a_plan_has_no_yes_for_a_step_and_says_who_asks() -> None:
+    card = Card(title="Carry out the plan?", preview="1 storage", asker="storage\x1b[2J")
+    assert invitation(card, "plan") == ["y yes", "n no", "other text: no, and why"]
+    assert read_answer(card, "plan", "s") is None
+    assert "\n".join(draw(card, "plan", out()).lines) == snapshot("""\
+
+── Carry out the plan?
+   asked by storage‹U+001B›[2J
+│ 1 storage\
+""")
 
 
 @pytest.mark.parametrize(

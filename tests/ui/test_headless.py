@@ -103,7 +103,7 @@ def test_stream_json_is_every_event_and_then_the_result(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in out.splitlines()]
     assert [line["seq"] for line in lines[:-1]] == list(range(1, len(lines)))
     assert lines[0]["type"] == "session.started" and lines[-1] == RESULT
-    stored = [{k: v for k, v in line.items() if k != "hash"} for line in session.store.stored_lines(session.id)]
+    stored = [{k: v for k, v in line.items() if k != "chain"} for line in session.store.stored_lines(session.id)]
     assert lines[:-1] == stored
     said = next(line for line in lines if line["type"] == "message" and line["role"] == "assistant")
     assert said["text"] == REPLY
@@ -137,3 +137,49 @@ def test_a_run_that_could_not_begin_has_a_result_too(fmt: str) -> None:
     result = json.loads(out.getvalue())
     assert result["type"] == "result" and result["status"] == "failed" and result["exit_code"] == 41
     assert set(RESULT) <= set(result)
+
+
+def test_a_plan_is_carried_out_inside_the_run_and_told_as_progress(tmp_path: Path) -> None:
+    started = ev.SessionStarted(workspace=str(tmp_path), version="0", mode="auto", models={})
+    session = Session.start(Store(tmp_path / "state.db"), started)
+    out, err = io.StringIO(), io.StringIO()
+    screen = Headless("text", out, err, session)
+    screen.attach()
+    run = session.start_run()
+
+    def plan(status: str, step: str) -> ev.PlanChanged:
+        steps = ({"id": "S1", "name": "storage", "status": step},)
+        return ev.PlanChanged(plan="P1", name="Ledger", goal="g", status=status, steps=steps)
+
+    call = ev.ModelCalled(
+        tier="fast", provider="p", model="m", node="execute", pattern="", prompt_tokens=10, cached_tokens=0,
+        completion_tokens=0, cost_usd=None, ms=1,
+    )  # fmt: skip
+    session.append(call, plan("draft", "pending"), plan("approved", "pending"), run=run)
+    step = session.start_run("step", "", run, "S1")
+    session.show(ev.Live("output", "not shown\n", step))
+    done = ev.ActionFinished(action="A1", operation="shell.run", ok=True, exit_code=0, ms=40, summary="run make")
+    session.append(call, done, ev.Message(role="assistant", text="step reply", kind="reply"), run=step)
+    session.end_run(step, "satisfied")
+    report = ev.Reported(
+        status="success", succeeded=1, failed=0, causes=(), recommended_next="", summary="Fine.", plan="P1", total=1
+    )
+    session.append(plan("completed", "completed"), report, run=run)
+    session.append(ev.Message(role="assistant", text="all done", kind="reply"), run=run)
+    session.end_run(run, "satisfied")
+    screen.finish({**RESULT, "reply": "all done"})
+    assert out.getvalue() == "all done\n"
+    assert err.getvalue().splitlines() == [
+        "  plan “Ledger” drafted: 1 step",
+        "  plan “Ledger” approved",
+        "  storage · run make · exit 0 · 0.0 s",
+        "",
+        "  storage:",
+        "step reply",
+        "  ✓ storage · 1 of 1 step done",
+        "  plan “Ledger” completed: 1 of 1 step done",
+        "",
+        "── plan “Ledger”: 1 of 1 step done",
+        "  Fine.",
+        "  done, with evidence · p/m · 2 calls · 20 tokens · cost unknown",
+    ]

@@ -272,7 +272,7 @@ def test_nothing_from_outside_is_obeyed() -> None:
 
 def test_a_flood_of_output_is_bounded_and_its_end_is_shown() -> None:
     page = Page()
-    page.printer.show_output = True
+    page.printer.output.show = True
     page.live(*(f"line {n}\n" for n in range(5000)), "x" * 1_000_000, kind="output")
     page.event(finished(operation="shell.run", summary="run yes", exit_code=1, ms=10))
     assert 1000 < page.text.count("\n") < 1200

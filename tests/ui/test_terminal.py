@@ -6,35 +6,13 @@ import re
 import signal
 import stat
 import termios
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.ui.screens import Screen
+from tests.ui.screens import Start
 
-STANDIN = str(Path(__file__).with_name("standin.py"))
 INVITED = r"other text: no, and why"
-Start = Callable[..., Screen]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    opened: list[Screen] = []
-    (tmp_path / "work" / "src").mkdir(parents=True)
-    (tmp_path / "work" / "src" / "x.py").write_text("x = 1\n", encoding="utf-8")
-
-    def open_screen(*more: str, env: dict[str, str] | None = None, columns: int = 80, rows: int = 24) -> Screen:
-        argv = [STANDIN, str(tmp_path / "home"), str(tmp_path / "work"), *(more or ("en",))]
-        given = {"HOME": str(tmp_path), **(env or {})}
-        screen = Screen(argv, given, tmp_path, columns, rows)
-        opened.append(screen)
-        screen.wait(r"(?m)^>")
-        return screen
-
-    yield open_screen
-    for screen in opened:
-        screen.close()
 
 
 def test_the_first_screen_says_what_where_and_with_which_model(start: Start, tmp_path: Path) -> None:
@@ -115,7 +93,7 @@ def test_audit_before_anything_was_said(start: Start) -> None:
     screen.wait("Nothing was done yet")
     assert "No session is called" not in screen.text
     screen.send("/mode\r")
-    screen.wait("commands still ask: there is no sandbox yet")
+    screen.wait("like auto-edit, and approves plans")
 
 
 def test_keys_pressed_before_a_card_was_drawn_never_answer_it(start: Start) -> None:
@@ -253,13 +231,34 @@ def test_an_escalation_takes_a_number_a_default_or_words(start: Start) -> None:
 def test_a_card_of_background_work_waits_to_be_opened(start: Start) -> None:
     screen = start()
     screen.send("background\r")
-    screen.wait("Background work asks: edit src/x.py")
+    screen.wait("storage asks: edit src/x.py")
     screen.wait("1 waiting: Ctrl-G")
     assert INVITED not in screen.text
     screen.send("\x07")
     screen.wait(INVITED)
+    assert "── edit src/x.py (+1 −1)\n   asked by storage\n│ --- a/src/x.py" in screen.text
     screen.send("y\r")
     screen.wait("answer=yes comment='' by=user")
+
+
+def test_a_card_of_background_work_opens_with_a_command_too(start: Start) -> None:
+    screen = start()
+    screen.send("/tasks open\r")
+    screen.wait("Nothing waits for your answer.")
+    screen.send("background\r")
+    screen.wait("storage asks: edit src/x.py")
+    screen.send("/tasks open\r")
+    screen.wait(INVITED)
+    screen.send("y\r")
+    screen.wait("answer=yes comment='' by=user")
+
+
+def test_leaving_at_once_leaves_no_trace_of_the_inside(start: Start) -> None:
+    for _ in range(3):
+        screen = start()
+        screen.send("/quit\r")
+        screen.ended()
+        assert "Traceback" not in screen.text and "Exception" not in screen.text
 
 
 def test_shift_tab_cycles_the_modes(start: Start) -> None:

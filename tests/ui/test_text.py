@@ -43,7 +43,10 @@ def test_making_safe_twice_changes_nothing_more(text: str) -> None:
     assert safe(safe(text)) == safe(text)
 
 
-@given(st.text(st.characters(categories=("L", "N", "P"))))
+FILLERS = "\u115f\u1160\u3164\uffa0"  # letters by name, invisible by nature
+
+
+@given(st.text(st.characters(categories=("L", "N", "P"), exclude_characters=FILLERS)))
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert safe(text) == text
 

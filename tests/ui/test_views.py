@@ -25,12 +25,15 @@ from duckflow.state.session import Session
 from duckflow.ui import audit, doctor, sessions, settings
 from duckflow.ui.audit import Query
 from duckflow.ui.changes import diff_since, originals
+from duckflow.ui.chat import Chat
 from duckflow.ui.commands import Desk, run_command
 from duckflow.ui.export import to_markdown
 from duckflow.ui.out import Out
+from duckflow.ui.standing import show_status
 from duckflow.ui.status import Status as StatusLine
-from duckflow.ui.status import show_status
 from duckflow.ui.wrap import cells
+
+NOBODY = cast(Chat, None)  # for commands that only look
 
 
 class Paper:
@@ -142,7 +145,7 @@ def test_audit_exports_lines_that_carry_their_hash(session: Session, tmp_path: P
     path = tmp_path / "audit.jsonl"
     assert audit.show(session.store, Query(export=str(path)), Paper().out) == 0
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    assert lines == list(session.store.stored_lines(session.id)) and all(line["hash"] for line in lines)
+    assert lines == list(session.store.stored_lines(session.id)) and all(line["chain"] for line in lines)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     paper = Paper()
     audit.show(session.store, Query(export="-", operation="shell.run"), paper.out)
@@ -263,7 +266,7 @@ async def test_an_export_without_a_name_stays_out_of_the_project(tmp_path: Path)
     started = ev.SessionStarted(workspace=str(project), version="0", mode="ask", models={})
     session, paper = Session.start(Store(data / "state.db"), started), Paper(width=300)
     session.append(ev.Message(role="user", text="hello"))
-    desk = Desk(cast(Kit, SimpleNamespace(session=session)), paper.out, lambda: False, lambda: None)
+    desk = Desk(cast(Kit, SimpleNamespace(session=session)), NOBODY, paper.out, lambda: False, lambda: None)
     await run_command(desk, "/export")
     path = data / f"duckflow-{session.id}.md"
     assert "hello" in path.read_text(encoding="utf-8") and str(path) in paper.text
@@ -275,7 +278,7 @@ async def test_an_export_without_a_name_stays_out_of_the_project(tmp_path: Path)
 async def test_help_on_a_narrow_screen_stands_below_the_command() -> None:
     narrow, wide = Paper(width=40), Paper()
     for paper in (narrow, wide):
-        await run_command(Desk(cast(Kit, None), paper.out, lambda: False, lambda: None), "/help")
+        await run_command(Desk(cast(Kit, None), NOBODY, paper.out, lambda: False, lambda: None), "/help")
     assert "  /mode [plan|ask|auto-edit|auto]\n      what may be done without asking\n" in narrow.text
     assert all(cells(line) <= 40 for line in narrow.text.splitlines())
     assert re.search(r"/mode \[plan\|ask\|auto-edit\|auto\] +what may be done without asking\n", wide.text)

@@ -129,9 +129,13 @@ def build_kit(opened: Opened, session: Session, models: Models, attended: bool) 
 
 def assemble(kit: Kit) -> Parts:
     """Operations, prompts and the dispatcher: what the first message needs."""
+    from functools import partial
+
     from duckflow.engine.approval import Approval
+    from duckflow.engine.background import Background
     from duckflow.engine.dispatch import Dispatcher
     from duckflow.engine.kit import Parts
+    from duckflow.engine.loops import operate
     from duckflow.prompts.budget import profile
     from duckflow.prompts.layers import Prompts
     from duckflow.prompts.library import Library
@@ -154,7 +158,9 @@ def assemble(kit: Kit) -> Parts:
         settings.prompts.specialized_max_tokens,
     )
     approval = Approval(kit.session, kit.door, settings)
-    return Parts(registry, prompts, Dispatcher(kit.session, registry, kit.workspace, approval, os.environ))
+    work = partial(operate, kit)
+    dispatcher = Dispatcher(kit.session, registry, kit.workspace, approval, os.environ, work)
+    return Parts(registry, prompts, dispatcher, approval, Background(kit))
 
 
 def warnings(opened: Opened) -> list[Warned]:

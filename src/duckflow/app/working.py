@@ -136,6 +136,19 @@ class LateLoop:
     def stop(self) -> None:
         self._loop.stop()
 
+    def pause(self, run: str | None = None) -> bool:
+        return self._loop.pause(run)
+
+    def go_on(self, run: str | None = None) -> bool:
+        return self._loop.go_on(run)
+
+    def stop_background(self, run: str | None = None) -> bool:
+        return self._loop.stop_background(run)
+
+    async def close(self) -> None:
+        if "_loop" in self.__dict__:  # nothing was begun: nothing is to be ended
+            await self._loop.close()
+
 
 def run(options: Options, request: str, data: str | None) -> int:
     """One request without a person, until it is satisfied, refused or out of budget."""

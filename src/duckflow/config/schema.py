@@ -199,7 +199,7 @@ TREE: Tree = {
         "max_attempts": Field(whole(1), 3, "lower"),
     },
     "checks": {"commands": Field(texts, ())},
-    "routing": {"clarify_below": Field(number(0, 1), 0.5)},
+    "routing": {"clarify_below": Field(number(0, 1), 0.5), "judge_below": Field(number(0, 1), 0.8)},
     "limits": {
         "max_turns": Field(whole(1), 40, "lower"),
         "max_cost_usd": Field(number(0), 5.0, "lower"),

@@ -80,6 +80,7 @@ class Checks(NamedTuple):
 
 class Routing(NamedTuple):
     clarify_below: float
+    judge_below: float  # confidence under which even a simple answer about the project is judged
 
 
 class Limits(NamedTuple):

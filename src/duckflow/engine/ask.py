@@ -1,46 +1,44 @@
-"""One call to a model: limits, prompt, stream, decode, one re-ask, record. Everything else about models is in llm."""
+"""What each node asks a model, and what it makes of the answer. How a call is made is in call.py."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from duckflow import events as ev
+from duckflow.engine.call import call, differs, read, within_turns
 from duckflow.engine.kit import Kit
-from duckflow.errors import N_, BudgetSpent, ReplyUnreadable, TurnLimit
-from duckflow.llm.base import Answer, ContextOverflow, ModelRequest, Node, Tier
-from duckflow.llm.decode import Decoded, ReplyWatcher, decode, partial_reply
+from duckflow.errors import DuckflowError, ReplyUnreadable
+from duckflow.llm.base import Answer, ContextOverflow, Node, Tier
+from duckflow.llm.decode import Decoded
+from duckflow.llm.tokens import estimate
 from duckflow.prompts.budget import size
 from duckflow.prompts.compact import compacted
 from duckflow.prompts.layers import Prompt
 from duckflow.prompts.replies import Decision, VerdictReply
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-T = TypeVar("T", bound="BaseModel")
+    from duckflow.prompts.plan_replies import PlanReply, ReportReply, TasksReply
 
 FULL = 0.8
 """Share of its room at which the history is compacted."""
+SHORT = 80
+"""Tokens up to which a request counts as short."""
+DECISION = "one Decision as JSON, then its blocks"
 
 
 async def ask_decision(kit: Kit, run: str, node: Node) -> Decision:
     """The model's next Decision, in the history and in the journal."""
     session = kit.session
-    _within_limits(kit, run)
+    await kit.background.unless_paused(run)
+    within_turns(kit, run)
     _take_steering(kit, run)
     make_room(kit, run)
     try:
-        prompt = kit.prompts.decision(session.state, session.run(run), node)
-        decoded, answer = await _read(
-            kit, run, node, "creative", prompt, Decision, "one Decision as JSON, then its blocks"
-        )
+        decoded, answer = await _decided(kit, run, node)
     except ContextOverflow:
         if not make_room(kit, run, force=True):
             raise
-        prompt = kit.prompts.decision(session.state, session.run(run), node)
-        decoded, answer = await _read(
-            kit, run, node, "creative", prompt, Decision, "one Decision as JSON, then its blocks"
-        )
+        decoded, answer = await _decided(kit, run, node)
     assert decoded.value is not None
     session.append(
         ev.DecisionMade(decision=decoded.raw or {}, node=node, blocks=decoded.blocks, notes=decoded.notes),
@@ -50,106 +48,101 @@ async def ask_decision(kit: Kit, run: str, node: Node) -> Decision:
     return decoded.value
 
 
-async def ask_verdict(kit: Kit, run: str, prompt: Prompt) -> VerdictReply | None:
+async def _decided(kit: Kit, run: str, node: Node) -> tuple[Decoded[Decision], Answer]:
+    """Small first looks go to the fast tier; what turns out to be more is asked again one tier up."""
+    prompt = kit.prompts.decision(kit.session.state, kit.session.run(run), node)
+    tier, why = _tier(kit, run, node)
+    decoded, answer = await read(kit, run, node, prompt, Decision, DECISION, tier, why)
+    more = _is_more(kit, decoded.value) if tier == "fast" and differs(kit, tier) else ""
+    if not more:
+        return decoded, answer
+    kit.session.show(ev.Live("restart", "", run))
+    return await read(kit, run, node, prompt, Decision, DECISION, "creative", f"moved up from fast: {more}")
+
+
+def _tier(kit: Kit, run: str, node: Node) -> tuple[Tier, str]:
+    state, mine = kit.session.state, kit.session.run(run)
+    if node != "understand" or mine.decisions or mine.objective is not None or mine.background:
+        return "creative", "the work itself"
+    if any(o.status in ("open", "deferred") for o in state.objectives.values()):
+        return "creative", "other work is open"
+    if estimate(mine.request) > SHORT:
+        return "creative", "a long request"
+    return "fast", "a short request and nothing open"
+
+
+def _is_more(kit: Kit, decision: Decision | None) -> str:
+    """Why a Decision of the fast tier is not enough."""
+    if decision is None or decision.question is not None:
+        return ""
+    if any(kit.dispatcher.acts(a) or a.operation.startswith("plan_tool.") for a in decision.actions):
+        return "it proposes an effect"
+    unsure = decision.confidence is not None and decision.confidence < kit.settings.routing.clarify_below
+    return "it is not sure" if unsure else ""
+
+
+async def ask_verdict(kit: Kit, run: str, prompt: Prompt, why: str = "a verdict") -> VerdictReply | None:
     """The evaluator's opinion; None when it could not be read twice."""
     try:
-        decoded, _ = await _read(kit, run, "evaluate", "evaluator", prompt, VerdictReply, "one verdict as JSON")
+        decoded, _ = await read(kit, run, "evaluate", prompt, VerdictReply, "one verdict as JSON", "evaluator", why)
     except ReplyUnreadable:
         return None
     return decoded.value
 
 
-async def _read(
-    kit: Kit, run: str, node: Node, tier: Tier, prompt: Prompt, shape: type[T], expected: str
-) -> tuple[Decoded[T], Answer]:
-    """Ask, decode, and ask once more with the exact error. What cannot be read runs nothing."""
-    answer = await _call(kit, run, node, tier, prompt, retry=False)
-    decoded = decode(answer.text, answer.finish, shape)
-    if decoded.problem is None:
-        return decoded, answer
-    kit.session.show(ev.Live("restart", "", run))
-    again = kit.prompts.reask(prompt, answer.text, decoded.problem, expected)
-    answer = await _call(kit, run, node, tier, again, retry=True)
-    decoded = decode(answer.text, answer.finish, shape)
-    if decoded.problem is None:
-        return decoded, answer
-    unreadable = ReplyUnreadable(
-        N_("The model answered twice in a form that cannot be used ({problem}). Nothing of it was run."),
-        hint=N_("Say it again, or choose another model with -m. What was done before is kept."),
-        problem=decoded.problem,
-    )
-    if decoded.rescued_reply and partial_reply(answer.text).actions_empty:
-        unreadable.rescued = decoded.rescued_reply
-    raise unreadable
+async def ask_plan(kit: Kit, run: str, text: str) -> PlanReply:
+    """A plan, made with the conversation in view."""
+    from duckflow.prompts.plan_replies import PlanReply
+
+    prompt = kit.prompts.aside(kit.session.state, kit.session.run(run), text)
+    decoded, _ = await read(kit, run, "plan", prompt, PlanReply, "one plan as JSON", "creative", "a plan")
+    assert decoded.value is not None
+    return decoded.value
 
 
-async def _call(kit: Kit, run: str, node: Node, tier: Tier, prompt: Prompt, retry: bool) -> Answer:
-    session = kit.session
-    streams = node != "evaluate" and _may_stream(kit, run)
-    watcher, shown = ReplyWatcher(), 0
+async def ask_tasks(kit: Kit, run: str, text: str) -> TasksReply:
+    """The concrete operations of a plan step."""
+    from duckflow.prompts.plan_replies import TasksReply
 
-    def on_text(piece: str) -> None:
-        nonlocal shown
-        if not streams:
-            return
-        seen = watcher.feed(piece)
-        alone = seen.actions_empty and (seen.actions_seen or seen.closed)
-        if alone and len(seen.text) > shown:
-            session.show(ev.Live("reply", seen.text[shown:], run))
-            shown = len(seen.text)
+    prompt = kit.prompts.aside(kit.session.state, kit.session.run(run), text)
+    shape = "the tasks as JSON, then their blocks"
+    decoded, _ = await read(kit, run, "tasks", prompt, TasksReply, shape, "creative", "the tasks of a step")
+    assert decoded.value is not None
+    return decoded.value
 
-    def on_restart() -> None:
-        nonlocal watcher, shown
-        watcher, shown = ReplyWatcher(), 0
-        session.show(ev.Live("restart", "", run))
 
-    session.show(ev.Live("calling", f"{node} · {kit.models.badge(tier)}", run))
-    request = ModelRequest(node, tier, prompt.messages, retry=retry)
+async def ask_report(kit: Kit, run: str, text: str) -> ReportReply | None:
+    """A few words about background work; None when no model could say them: the counts stand by themselves."""
+    from duckflow.prompts.plan_replies import ReportReply
+
+    prompt = kit.prompts.specialized(kit.session.state, kit.session.redact(text))
     try:
-        answer = await kit.models.ask(request, on_text, on_restart)
-    finally:
-        session.show(ev.Live("settled", "", run))
-    session.hold(
-        ev.ModelCalled(
-            tier=tier, provider=answer.provider, model=answer.model, node=node, pattern=prompt.pattern,
-            prompt_tokens=answer.usage.prompt, cached_tokens=answer.usage.cached,
-            completion_tokens=answer.usage.completion, cost_usd=answer.cost_usd, ms=answer.ms, cuts=prompt.cuts,
-            finish=answer.finish, retry=retry, estimated=answer.estimated, tries=answer.tries,
-            reason="; ".join(answer.notes), sections=prompt.sections,
-        ),
-        run=run,
-    )  # fmt: skip
-    return answer
+        decoded, _ = await read(kit, run, "report", prompt, ReportReply, "one report as JSON", "fast", "a report")
+    except DuckflowError:
+        return None
+    return decoded.value
 
 
-def _may_stream(kit: Kit, run: str) -> bool:
-    """A closing word about changes waits for the verdict; anything else may be read while it is written."""
-    objective = kit.session.objective(run)
-    return objective is None or objective.profile not in ("creation", "modification")
+async def ask_summary(kit: Kit, run: str, text: str) -> str:
+    """A conversation in a few lines. Without a model that answers: nothing, the caller has the words themselves."""
+    prompt = kit.prompts.specialized(kit.session.state, kit.session.redact(text))
+    try:
+        answer = await call(kit, run, "summarize", "fast", prompt, "a summary")
+    except DuckflowError:
+        return ""
+    return answer.text.strip()
 
 
-def _within_limits(kit: Kit, run: str) -> None:
-    limits, state = kit.settings.limits, kit.session.state
-    if kit.session.run(run).decisions >= limits.max_turns:
-        raise TurnLimit(
-            N_("The limit of {n} Decisions for one request is reached."),
-            hint=N_("What was done is kept. Go on with a new message, or raise --max-turns."),
-            n=limits.max_turns,
-        )
-    if state.totals.cost_usd >= limits.max_cost_usd:
-        raise BudgetSpent(
-            N_("The budget of ${limit} is spent (${spent})."),
-            hint=N_("What was done is kept. Raise --max-cost-usd to go on."),
-            limit=f"{limits.max_cost_usd:g}",
-            spent=f"{state.totals.cost_usd:.4f}",
-        )
+async def ask_analysis(kit: Kit, run: str, text: str) -> VerdictReply | None:
+    """Why it failed and what would help: the evaluator's failure analysis."""
+    prompt = kit.prompts.specialized(kit.session.state, kit.session.redact(text))
+    return await ask_verdict(kit, run, prompt, "a failure analysis")
 
 
 def _take_steering(kit: Kit, run: str) -> None:
     """What the person typed while the work ran reaches the model now, as their message."""
     thread = kit.session.run(run).thread
-    while kit.steering:
-        text = kit.steering.pop(0)
+    for text in kit.steering.pop(run, ()):
         kit.session.append(
             ev.HistoryAdded(thread=thread, role="user", kind="message", text=f"Message from the person:\n{text}"),
             run=run,

@@ -11,6 +11,7 @@ from duckflow.engine.settle import Judge, settle
 from duckflow.engine.understand import decide, understand
 from duckflow.llm.base import Node
 from duckflow.prompts.replies import Decision
+from duckflow.state.machine import Step
 
 
 async def work(kit: Kit, run: str, decision: Decision | None = None) -> Ending:
@@ -18,10 +19,13 @@ async def work(kit: Kit, run: str, decision: Decision | None = None) -> Ending:
 
     `decision`: the first one, when it was already made (the message was put into another run at first).
     """
-    node: Node | None = "execute" if kit.session.run(run).node == "execute" else None
+    mine = kit.session.run(run)
+    node: Node | None = "execute" if mine.node == "execute" and mine.step is Step.EXECUTION else None
     while True:
         step: object
-        if decision is not None:
+        if kit.background.is_waited_for(run):
+            step = await kit.background.finish(run)
+        elif decision is not None:
             step = await settle(kit, run, decision, "understand")
         else:
             step = await (decide(kit, run, node) if node else understand(kit, run))
@@ -35,7 +39,7 @@ async def work(kit: Kit, run: str, decision: Decision | None = None) -> Ending:
         assert isinstance(step, Judge)
         verdict, move = await evaluate(kit, run, step)
         if move == "complete":
-            return close(kit, run, verdict, step.reply)
-        if move == "escalate":
-            return await escalate(kit, run, verdict)
-        try_again(kit, run, verdict)
+            return await close(kit, run, verdict, step.reply)
+        asked = await (escalate(kit, run, verdict) if move == "escalate" else try_again(kit, run, verdict))
+        if asked is not None:
+            return asked

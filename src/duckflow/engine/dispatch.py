@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from typing import TypeVar
 
 from duckflow import events as ev
 from duckflow.engine.approval import Approval, Approver
-from duckflow.engine.ledger import Ledger, Outcome, Prepared, State, Stopped
+from duckflow.engine.ledger import Ledger, Outcome, Prepared, State, Stopped, call_digest, some
+from duckflow.errors import DuckflowError
 from duckflow.prompts.replies import Action
 from duckflow.record import replace
 from duckflow.safety.change import Change, Effect
@@ -19,7 +21,8 @@ from duckflow.safety.manifest import changed_between, snapshot
 from duckflow.safety.paths import Workspace
 from duckflow.safety.risk import combined, measure
 from duckflow.state.session import Session
-from duckflow.tools.base import Context, Registry, ToolResult, failed, read_args
+from duckflow.state.vitals import SAME_FAILURES
+from duckflow.tools.base import Args, Context, Registry, ToolResult, failed, read_args
 
 T = TypeVar("T")
 
@@ -39,15 +42,19 @@ class Dispatcher:
         workspace: Workspace,
         approval: Approval,
         env: Mapping[str, str],
+        work: Callable[[str, Args, str], Awaitable[ToolResult]] | None = None,
     ) -> None:
         self._session = session
         self._registry = registry
         self._workspace = workspace
         self._approval = approval
         self._env = env
+        self._work = work
         self._ledger = Ledger(session)
         self._lock = asyncio.Lock()
-        self._command: asyncio.Task[ToolResult] | None = None
+        self._commands: dict[str, asyncio.Task[ToolResult]] = {}  # by action
+        self._begun: set[str] = set()  # actions whose effect can no longer be called off
+        self._called_off: set[str] = set()
 
     def effect_of(self, action: Action) -> Effect:
         operation = self._registry.get(action.operation)
@@ -63,15 +70,18 @@ class Dispatcher:
         approved: Approver = "",
         review: bool = False,
         before: Sequence[Outcome] = (),
+        ids: Sequence[str] = (),
     ) -> list[Outcome]:
         """Run actions in order. A refusal or two errors in a row stop the rest, which is reported as not run.
 
         `approved` names who allowed them beforehand ("user" typed the command, "rule" configured the check);
         `review`: they are checks, so asking for them changes the status only;
-        `before`: what already came of the same answer, so that limits and stops count over all of it.
+        `before`: what already came of the same answer, so that limits and stops count over all of it;
+        `ids`: names for the actions, when somebody else has to know them before they run.
         """
         outcomes = list(before)
-        waiting = [(self._session.new_id("A", i + 1), action) for i, action in enumerate(actions)]
+        names = ids or [self._session.new_id("A") for _ in actions]
+        waiting = list(zip(names, actions, strict=True))
         while waiting:
             group = self._group(waiting)
             waiting = waiting[len(group) :]
@@ -125,16 +135,17 @@ class Dispatcher:
 
     # --- before --------------------------------------------------------------------------------------------------
 
-    def _context(self, overlay: Mapping[str, bytes | None] | None = None) -> Context:
-        state = self._session.state
+    def _context(self, run: str, overlay: Mapping[str, bytes | None] | None = None) -> Context:
+        state, work = self._session.state, self._work
         return Context(
             workspace=self._workspace,
             overlay=overlay or {},
             seen=state.seen,
             output=lambda name: state.outputs.get(name),
-            on_output=lambda text: self._session.show(ev.Live("output", text)),
+            on_output=lambda text: self._session.show(ev.Live("output", text, run)),
             env=self._env,
             hidden=hidden_by(self._approval.policy()),
+            work=(lambda args, name: work(run, args, name)) if work else None,
         )
 
     async def _prepare(
@@ -148,7 +159,10 @@ class Dispatcher:
         args = read_args(operation, action.args)
         if isinstance(args, ToolResult):
             return Stopped(name, action, "failed", args)
-        change = await _safely(operation.prepare(args, self._context(overlay)))
+        again = self._failing(run, action)
+        if again:
+            return Stopped(name, action, "failed", failed(again))
+        change = await _safely(lambda: operation.prepare(args, self._context(run, overlay)))
         if isinstance(change, ToolResult):
             return Stopped(name, action, "ok" if change.ok else "failed", change)
         risk = measure(change)
@@ -157,6 +171,16 @@ class Dispatcher:
             self._approval.record(run, name, change, "no", ruling.by, ruling.reason)
             return Stopped(name, action, "refused", failed(ruling.reason))
         return Prepared(name, action, operation, args, change, risk, ruling)
+
+    def _failing(self, run: str, action: Action) -> str:
+        """The same call has failed often enough for the same reason: it is not tried again."""
+        _why, times = self._session.run(run).failing.get(call_digest(action), ("", 0))
+        if times < SAME_FAILURES:
+            return ""
+        return (
+            f"refused: this very call failed {times} times for the same reason and will fail again. Read what is "
+            "there, use other arguments or another operation, or ask"
+        )
 
     async def _ask(self, run: str, asked: list[Prepared], review: bool = False) -> str:
         """Empty when the person said yes; otherwise why not."""
@@ -173,9 +197,7 @@ class Dispatcher:
             try:
                 outcome = await asyncio.shield(span)
             except asyncio.CancelledError:
-                if self._command is not None:
-                    self._command.cancel()
-                await span
+                await self._call_off(item.id, span)
                 raise
             if isinstance(outcome, Outcome):
                 return outcome
@@ -185,52 +207,79 @@ class Dispatcher:
                 return self._ended(run, item.id, item.action, "refused", failed(refused))
         return self._ended(run, item.id, item.action, "failed", failed("the file kept changing; read it again"))
 
+    async def _call_off(self, action: str, span: asyncio.Future[Outcome | Change]) -> None:
+        """What has not begun does not begin; a command is killed; a file effect is finished and recorded."""
+        self._called_off.add(action)
+        if action in self._commands:
+            self._commands[action].cancel()
+        elif action not in self._begun:
+            span.cancel()
+        with suppress(asyncio.CancelledError):
+            await span
+
     async def _locked(self, run: str, item: Prepared) -> Outcome | Change:
         """The span that nothing may split: last look, checkpoint, intent, effect, outcome. A Change: ask again."""
         if item.change.effect not in (Effect.FILES, Effect.COMMAND):
-            self._ledger.begin(run, item, item.change)
-            at = time.monotonic()
-            result = await _safely(item.operation.run(item.args, item.change, self._context()))
-            return self._ledger.finish(run, item, result, at)
+            return await self._without_lock(run, item)
         async with self._lock:
-            change = await _safely(item.operation.prepare(item.args, self._context()))
+            change = await _safely(lambda: item.operation.prepare(item.args, self._context(run)))
             if isinstance(change, ToolResult):
                 return self._ended(run, item.id, item.action, "ok" if change.ok else "failed", change)
             if change.hash != item.change.hash:
                 return change
+            ruling = self._approval.rule(run, change, item.risk)
+            if ruling.outcome == "deny":  # forbidden while it waited: rules and mode of this moment count
+                self._approval.record(run, item.id, change, "no", ruling.by, ruling.reason)
+                return self._ended(run, item.id, item.action, "refused", failed(ruling.reason))
+            self._begun.add(item.id)
             if item.ruling.outcome == "allow":
                 self._approval.record(run, item.id, change, "yes", item.ruling.by, item.ruling.reason)
             self._ledger.begin(run, item, change)
             at = time.monotonic()
             if change.effect is Effect.FILES:
-                result = await _safely(item.operation.run(item.args, change, self._context()))
+                result = await _safely(lambda: item.operation.run(item.args, change, self._context(run)))
                 return self._ledger.finish(run, item, result, at)
             return await self._run_command(run, item, change, at)
 
+    async def _without_lock(self, run: str, item: Prepared) -> Outcome:
+        """What leaves no trace in the workspace, and may have to wait for a person."""
+        self._ledger.begin(run, item, item.change)
+        at = time.monotonic()
+        try:
+            result = await _safely(lambda: item.operation.run(item.args, item.change, self._context(run)))
+        except (asyncio.CancelledError, DuckflowError) as end:
+            self._ledger.finish(run, item, failed(str(end) or "stopped"), at)
+            raise
+        return self._ledger.finish(run, item, result, at)
+
     async def _run_command(self, run: str, item: Prepared, change: Change, at: float) -> Outcome:
         before = await asyncio.to_thread(snapshot, self._workspace.root)
-        self._command = asyncio.ensure_future(_safely(item.operation.run(item.args, change, self._context())))
+        if item.id in self._called_off:
+            return self._ledger.finish(run, item, failed("stopped before it began"), at)
+        command = asyncio.ensure_future(_safely(lambda: item.operation.run(item.args, change, self._context(run))))
+        self._commands[item.id] = command
         try:
-            result = await self._command
+            result = await command
         except asyncio.CancelledError:
             result = failed("interrupted; what it did until then stays")
         finally:
-            self._command = None
+            del self._commands[item.id]
         changed = changed_between(before, await asyncio.to_thread(snapshot, self._workspace.root))
         if changed:
-            facts = {**result.facts, "changed": list(changed[:200])}
-            head = (*result.head, f"changed: {_some(changed)}")
-            result = replace(result, changed=changed, head=head, facts=facts)
+            facts, head = {**result.facts, "changed": list(changed[:200])}, f"changed: {some(changed)}"
+            result = replace(result, changed=changed, head=(*result.head, head), facts=facts)
         return self._ledger.finish(run, item, result, at, maybe=changed is None)
 
     def _ended(self, run: str, name: str, action: Action, state: State, why: ToolResult) -> Outcome:
         return self._ledger.without_effect(run, name, action, self.effect_of(action), state, why)
 
 
-async def _safely(work: Awaitable[T]) -> T | ToolResult:
-    """An operation that crashes failed: the model learns of it, the session goes on."""
+async def _safely(work: Callable[[], Awaitable[T]]) -> T | ToolResult:
+    """An operation that crashes failed: the model learns of it. What is for a person (a service, a budget) goes on."""
     try:
-        return await work
+        return await work()
+    except DuckflowError:
+        raise
     except Exception as error:
         return failed(f"the operation crashed: {type(error).__name__}: {error}")
 
@@ -244,8 +293,3 @@ def _why_stop(done: Sequence[Outcome | Prepared | Stopped]) -> str:
     if len(last) == ERRORS_IN_A_ROW and all(not isinstance(i, Prepared) and i.state == "failed" for i in last):
         return f"{ERRORS_IN_A_ROW} errors in a row"
     return ""
-
-
-def _some(paths: Sequence[str], most: int = 12) -> str:
-    more = f" and {len(paths) - most} more" if len(paths) > most else ""
-    return ", ".join(paths[:most]) + more

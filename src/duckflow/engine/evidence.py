@@ -81,7 +81,7 @@ def shown_evidence(kit: Kit, run: str) -> list[str]:
     held = holding(kit, run)
     blocks = [_diff(kit, run, path, e) for path, e in change_evidence(kit, run).items() if e in held]
     commands = {e.facts.get("command"): e for e in held if e.kind == "command"}
-    blocks += [_command(kit, e) for e in commands.values()]
+    blocks += [command_block(kit, e, e.id) for e in commands.values()]
     reads = {str(sorted(e.facts.items(), key=str)): e for e in held if e.kind == "read"}
     changed = set(change_evidence(kit, run))
     blocks += [_read(kit, e) for e in reads.values() if e.facts.get("path") not in changed]
@@ -105,14 +105,15 @@ def _diff(kit: Kit, run: str, path: str, evidence: Evidence) -> str:
     return envelope(head, BLOCK_TOKENS)
 
 
-def _command(kit: Kit, evidence: Evidence) -> str:
+def command_block(kit: Kit, evidence: Evidence, name: str) -> str:
+    """What a command gave, under this name."""
     output = kit.session.state.outputs.get(evidence.action, "") or str(evidence.facts.get("tail", ""))
     facts = [f"exit {evidence.facts.get('exit')}"]
     changed = evidence.facts.get("changed", ())
     if changed:
         facts.append(f"changed {', '.join(changed[:20])}")
         output += "".join(_excerpt(kit, path) for path in changed[:5])
-    head = Result(evidence.id, "command", str(evidence.facts.get("command", "")), facts=tuple(facts), text=output)
+    head = Result(name, "command", str(evidence.facts.get("command", "")), facts=tuple(facts), text=output)
     return envelope(head, BLOCK_TOKENS)
 
 

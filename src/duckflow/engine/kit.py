@@ -13,6 +13,8 @@ from duckflow.state.machine import Status, Step, Trigger
 
 if TYPE_CHECKING:
     from duckflow.config import Settings
+    from duckflow.engine.approval import Approval
+    from duckflow.engine.background import Background
     from duckflow.engine.dispatch import Dispatcher
     from duckflow.human import Door
     from duckflow.llm.tiers import Models
@@ -22,12 +24,16 @@ if TYPE_CHECKING:
     from duckflow.tools.base import Registry
 
 EndStatus = Literal[
-    "answered", "asked", "satisfied", "partial", "escalated", "refused", "failed", "cancelled", "deferred"
-]
+    "answered", "asked", "satisfied", "partial", "escalated", "refused", "failed", "cancelled", "deferred",
+    "background",
+]  # fmt: skip
 
 
 class Ending(Record):
-    """How a turn ended. `asked` and `deferred` leave its run open: the next message may go on with it."""
+    """How a turn ended. `asked` and `deferred` leave its run open: the next message may go on with it.
+
+    `background`: the run goes on beside the conversation.
+    """
 
     status: EndStatus
     reply: str = ""
@@ -50,6 +56,8 @@ class Parts(Record):
     registry: Registry
     prompts: Prompts
     dispatcher: Dispatcher
+    approval: Approval
+    background: Background
 
 
 @dataclass
@@ -63,8 +71,12 @@ class Kit:
     workspace: Workspace
     attended: bool  # a person is there to answer
     assemble: Callable[[Kit], Parts]
-    entered: str | None = None  # the open run that a message was just put into
-    steering: list[str] = field(default_factory=list)  # typed while work runs; reaches the model with its next call
+    entered: dict[str, str] = field(default_factory=dict)  # run a message was just put into → "open" or "beside"
+    steering: dict[str, list[str]] = field(default_factory=dict)  # by run: typed while it works, not yet told it
+    summaries: dict[str, str] = field(default_factory=dict)  # of conversations, by what was said
+    released: Callable[[str], None] = lambda run: None  # a run went into the background: the conversation is free
+    stop_background: Callable[[str | None], bool] = lambda run: False
+    restart: Callable[[str], None] = lambda run: None  # begin a background run again that nobody drives any more
 
     def advance(self, run: str, trigger: Trigger, to: Step, status: Status = Status.IN_PROGRESS) -> None:
         """A step the work cannot do without."""
@@ -87,3 +99,11 @@ class Kit:
     @property
     def dispatcher(self) -> Dispatcher:
         return self._parts.dispatcher
+
+    @property
+    def approval(self) -> Approval:
+        return self._parts.approval
+
+    @property
+    def background(self) -> Background:
+        return self._parts.background

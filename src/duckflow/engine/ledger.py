@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from duckflow import events as ev
@@ -75,14 +75,13 @@ class Ledger:
             bodies.append(
                 ev.Checkpoint(id=self._session.new_id("K"), files=kept.files, action=item.id, uncovered=kept.uncovered)
             )
-        digest = hashlib.sha256(json.dumps(item.action.args, sort_keys=True, default=str).encode()).hexdigest()
         targets = tuple(
             {"path": f.path, "before": content_hash(f.before), "after": content_hash(f.after)} for f in change.files
         )
         bodies.append(
             ev.ActionStarted(
-                action=item.id, operation=item.operation.name, args_digest=digest, reasoning=item.action.reasoning,
-                risk=item.risk.level.name, targets=targets, summary=change.summary,
+                action=item.id, operation=item.operation.name, args_digest=args_digest(item.action),
+                reasoning=item.action.reasoning, risk=item.risk.level.name, targets=targets, summary=change.summary,
             )
         )  # fmt: skip
         self._record(change.effect)(*bodies, run=run)
@@ -94,7 +93,7 @@ class Ledger:
                 action=item.id, operation=item.operation.name, ok=result.ok, evidence=proof,
                 error=result.error or None, ms=round((time.monotonic() - at) * 1000), exit_code=result.exit_code,
                 effect=bool(result.changed) or maybe, changed=result.changed, output=_whole(result),
-                summary=item.change.summary,
+                summary=item.change.summary, call=call_digest(item.action), result=_result_digest(result),
             ),
             run=run,
         )  # fmt: skip
@@ -116,10 +115,27 @@ class Ledger:
         evidence, proof = self._proof(why)
         error = None if state == "ok" else f"{state}: {why.error}"
         self._session.append(
-            ev.ActionFinished(action=name, operation=action.operation, ok=state == "ok", evidence=proof, error=error),
+            ev.ActionFinished(
+                action=name, operation=action.operation, ok=state == "ok", evidence=proof, error=error,
+                call=call_digest(action), result=_result_digest(why),
+            ),
             run=run,
-        )
+        )  # fmt: skip
         return Outcome(name, action.operation, state, effect, why, _target(action), evidence)
+
+
+def args_digest(action: Action) -> str:
+    return hashlib.sha256(json.dumps(action.args, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def call_digest(action: Action) -> str:
+    """The same operation on the same target with the same content has the same digest."""
+    return hashlib.sha256(f"{action.operation}\0{args_digest(action)}".encode()).hexdigest()[:16]
+
+
+def _result_digest(result: ToolResult) -> str:
+    said = f"{result.ok}\0{result.exit_code}\0{result.error}\0{result.text}"
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _whole(result: ToolResult) -> str:
@@ -133,3 +149,9 @@ def _target(action: Action) -> str:
         if isinstance(value, str):
             return " ".join(value.split())[:120]
     return ""
+
+
+def some(paths: Sequence[str], most: int = 12) -> str:
+    """The first of many paths, and how many there are."""
+    more = f" and {len(paths) - most} more" if len(paths) > most else ""
+    return ", ".join(paths[:most]) + more

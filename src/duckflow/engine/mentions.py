@@ -26,6 +26,11 @@ def mentioned(text: str, kit: Kit) -> list[tuple[str, int, int]]:
     return list(found.values())
 
 
+def names_a_place(text: str) -> bool:
+    """Does a message say which file it is about, existing or not, or quote a piece of code?"""
+    return bool(_AT.search(text) or _BARE.search(text) or "`" in text)
+
+
 def is_readable(kit: Kit, path: str) -> bool:
     """A file of the workspace that may be read without asking anybody."""
     try:

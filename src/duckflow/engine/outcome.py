@@ -8,6 +8,13 @@ from duckflow.i18n import _
 from duckflow.state.objective import Verdict
 
 
+def refused_alone(kit: Kit, run: str) -> tuple[str, ...]:
+    """What nobody could allow, in this run and in those that work for it."""
+    state = kit.session.state
+    family = [r for r in state.runs.values() if run in (r.id, r.parent)]
+    return tuple(action for r in family for action in r.unattended)
+
+
 def outcome_text(kit: Kit, run: str, verdict: Verdict | None = None) -> str:
     """Changed files, the score, and what is missing, in the person's language."""
     lines: list[str] = []

@@ -8,6 +8,12 @@ from duckflow.engine.evidence import changed_files
 from duckflow.engine.kit import Ending, Kit
 from duckflow.engine.objectives import requirement_json
 from duckflow.events import QuestionAsked, VerdictGiven
+from duckflow.state.objective import Score
+
+
+def _judged(score: Score | None) -> dict[str, Any]:
+    """How a requirement was last judged: the table requirement → score → evidence."""
+    return {"score": score.score if score else None, "evidence": list(score.evidence) if score else []}
 
 
 def result(kit: Kit, run: str | None, ending: Ending, last: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +33,9 @@ def result(kit: Kit, run: str | None, ending: Ending, last: dict[str, Any]) -> d
         else {
             "id": objective.id,
             "request": objective.request,
-            "requirements": [requirement_json(r) for r in objective.requirements],
+            "requirements": [
+                {**requirement_json(r), **_judged(objective.scores.get(r.id))} for r in objective.requirements
+            ],
             "attempt": objective.attempt,
             "satisfaction": objective.satisfaction,
             "status": objective.status,

@@ -8,8 +8,6 @@ from enum import StrEnum
 from duckflow.prompts.replies import Decision, says
 from duckflow.record import Record
 
-SURE = 0.8
-"""Confidence from which an analysis with one requirement may end without a verdict."""
 MOST_NUDGES = 2
 
 
@@ -17,6 +15,7 @@ class Route(StrEnum):
     OBJECT = "object"  # the model says itself that it does not fit: ask the person
     ASK = "ask"
     CLARIFY = "clarify"  # an effect on a shaky understanding: one question first
+    TARGET = "target"  # work was asked for and nothing says where: the smallest start, and one question
     ACT = "act"
     ANSWER = "answer"  # the reply is all there is to do
     JUDGE = "judge"
@@ -30,14 +29,17 @@ class Situation(Record):
 
     profile: str = "unknown"
     requirements: int = 0
-    confidence: float = 0.0
     evidence: bool = False  # anything was read or done for the objective
     acted: bool = False  # the workspace was changed for this objective
     changed: bool = False  # the workspace changed in this session
+    strange: bool = False  # the reply names files, and none of them was changed in this session
     gathering: bool = False  # the Decision came while the request is being understood
     acts: bool = False  # the Decision proposes an effect
     questions: int = 0  # asked so far in this run
-    unsure: bool = False  # the model said itself that it hardly understood
+    unsure: bool = False  # the model said itself that it hardly understood, or not what kind of request it is
+    sure: bool = False  # it understood well enough to answer without a verdict
+    attended: bool = False  # somebody is there who could say what is meant
+    targets: bool = False  # something says where the work is to be done
     refused: bool = False  # nobody could allow what was tried: more words would not help
     nudges: int = 0
 
@@ -48,15 +50,15 @@ def route(decision: Decision, now: Situation) -> Route:
     if decision.question is not None:
         return Route.ASK
     if now.acts and now.gathering and now.unsure and not now.questions:
-        return Route.CLARIFY
+        return Route.CLARIFY  # unknown, or hardly understood: the smallest step, and only after a yes
     if decision.actions:
         return Route.ACT
     if decision.information_needs and now.gathering and now.profile != "guidance":
         return Route.ACT
-    if decision.next_step == "defer":
-        return Route.PARK
-    if decision.next_step == "pending_user":
-        return Route.WAIT
+    if decision.next_step in ("defer", "pending_user"):
+        if _claims_too_much(decision.reply, now):
+            return _nudge(now)
+        return Route.PARK if decision.next_step == "defer" else Route.WAIT
     if decision.next_step == "continue":
         return _nudge(now)
     return _without_actions(decision, now)
@@ -72,14 +74,19 @@ def _without_actions(decision: Decision, now: Situation) -> Route:
     if now.profile == "guidance":
         return Route.ANSWER
     if now.profile == "analysis":
-        simple = now.requirements <= 1 and now.confidence >= SURE
+        simple = now.requirements <= 1 and now.sure and not (now.acted or now.refused)
         return Route.ANSWER if simple and now.evidence else Route.JUDGE if now.evidence else _nudge(now)
-    return Route.JUDGE if now.evidence else _nudge(now)
+    if now.evidence:
+        return Route.JUDGE
+    where = _nudge(now)
+    lost = not (now.targets or now.questions or now.refused)
+    return Route.TARGET if where is Route.JUDGE and now.attended and lost else where
 
 
 def _claims_too_much(reply: str, now: Situation) -> bool:
     """A claim of work that this request did not do. One that survives a nudge may speak of earlier work."""
-    return claims_change(reply) and not now.acted and (now.nudges == 0 or not now.changed)
+    earlier = now.nudges > 0 and now.changed and not now.strange
+    return claims_change(reply) and not now.acted and not earlier
 
 
 def effective_profile(said: str | None, known: str, proposed: str) -> str:
@@ -95,20 +102,28 @@ def _nudge(now: Situation) -> Route:
     return Route.NUDGE if now.nudges < MOST_NUDGES and not now.refused else Route.JUDGE
 
 
+_DID = (
+    "created|written|wrote|added|updated|fixed|changed|edited|modified|deleted|removed|renamed|moved|implemented|"
+    "installed|saved|refactored|replaced|rewrote|rewritten"
+)
 _CLAIMS = (  # as text: compiled when the first reply comes
-    r"(?i)\b(?:i|we)(?:'ve| have)?\s+(?:just\s+|now\s+|also\s+|successfully\s+)*"
-    r"(?:created|written|wrote|added|updated|fixed|changed|edited|modified|deleted|removed|renamed|moved|"
-    r"implemented|installed|saved|refactored|replaced|rewrote|rewritten)\b"
-    r"|\b(?:has|have) been (?:successfully )?(?:created|written|added|updated|fixed|changed|edited|modified|deleted|"
-    r"removed|renamed|moved|implemented|installed|saved|refactored|replaced|rewritten)\b"
-    r"|(?:作成|追加|修正|変更|更新|削除|実装|保存|移動|編集|追記|改名|置換|インストール)(?:しました|済み|が完了)"
-    r"|(?:作り|直し|書き換え|書き直し|書き込み|消し|置き換え)ました"
+    rf"(?im)\b(?:i|we)(?:['’]ve| have)?\s+(?:just\s+|now\s+|also\s+|successfully\s+|already\s+)*(?:{_DID})\b"
+    rf"|\b(?:has|have) been (?:now |successfully )?(?:{_DID})\b"
+    rf"|\b(?:is|are) now (?:{_DID}|ready|done|complete|in place)\b"
+    rf"|(?:^|[.!?]\s+)(?:✅\s*)?(?:successfully )?(?:{_DID})\s+(?!(?:in|by|on|when|to|with|via|from|since|at|as)\b)\S"
+    r"|(?:^|[.!?]\s+)(?:✅\s*)?(?:all |it['’]s (?:all )?|it is |everything is )?(?:done|finished|completed)"
+    r"\s*(?:[.!,:]|$)"
+    r"|(?:作成|追加|修正|変更|更新|削除|実装|保存|移動|編集|追記|改名|置換|インストール)"
+    r"(?:(?:し|いたし|しておき|でき)ました|済み|が?完了)"
+    r"|(?:用意|対応|設定|適用|反映|生成|完了|完成)(?:し|いたし|しておき)ました"
+    r"|(?:作り|直し|書き|書き換え|書き直し|書き込み|消し|置き換え|作って|直して|書いて)(?:おき)?ました"
+    r"|(?:^|[。！!])\s*でき(?:上がり)?ました"
 )
 
 
 def claims_change(text: str) -> bool:
     """Does the text say that something was changed? Code blocks and quotations do not count."""
-    prose = re.sub(r"```.*?```|`[^`]*`|^>.*$", " ", text, flags=re.S | re.M)
+    prose = re.sub(r"```.*?```|`[^`]*`|^>.*$|「[^」]*」|“[^”]*”", " x ", text, flags=re.S | re.M)
     return bool(re.search(_CLAIMS, prose))
 
 

@@ -12,7 +12,7 @@ from duckflow.prompts.replies import Decision
 
 async def understand(kit: Kit, run: str) -> Decision | Judge | Ending:
     """The first Decision about a message, or about what a verdict found missing."""
-    begin_node(kit, run, "understand")
+    begin_node(kit, run, "understand", clarify_below=f"{kit.settings.routing.clarify_below:g}")
     return await decide(kit, run, "understand")
 
 

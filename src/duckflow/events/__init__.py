@@ -31,6 +31,15 @@ from duckflow.events.talk import (
     StateChanged,
     VerdictGiven,
 )
+from duckflow.events.work import (
+    ChecksOffered,
+    PlanChanged,
+    Reported,
+    RunDetached,
+    RunPaused,
+    TaskChanged,
+    VitalsChanged,
+)
 
 __all__ = [
     "ActionFinished",
@@ -38,6 +47,7 @@ __all__ = [
     "AgentChanged",
     "Body",
     "Checkpoint",
+    "ChecksOffered",
     "DecisionMade",
     "Escalation",
     "Event",
@@ -55,15 +65,21 @@ __all__ = [
     "ModelCalled",
     "Noted",
     "ObjectiveChanged",
+    "PlanChanged",
     "PromptFrozen",
     "QuestionAsked",
+    "Reported",
+    "RunDetached",
     "RunEnded",
+    "RunPaused",
     "RunStarted",
     "SessionEnded",
     "SessionStarted",
     "StateChanged",
+    "TaskChanged",
     "Unknown",
     "VerdictGiven",
+    "VitalsChanged",
     "Warned",
     "body_from_json",
 ]

@@ -22,7 +22,7 @@ class GateAnswered(Body, type="gate.answered"):
     action: str
     actions: tuple[str, ...]
     answer: str  # yes | step | always | no
-    by: str  # user | rule | mode | time-out | nobody
+    by: str  # user | rule | mode | grant | time-out | stop | nobody
     operation: str = ""
     pattern: str = ""  # what a "yes for this step" covers
     comment: str = ""
@@ -52,6 +52,8 @@ class ActionFinished(Body, type="action.finished", long=("output",)):
     changed: tuple[str, ...] = ()  # workspace paths
     output: str = ""  # the whole of it, served again as out:ACTION
     summary: str = ""
+    call: str = ""  # digest of operation and arguments: the same call has the same
+    result: str = ""  # digest of what came of it
 
 
 class EvidenceAdded(Body, type="evidence", long=("text",)):

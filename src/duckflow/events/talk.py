@@ -30,9 +30,10 @@ class ModeChanged(Body, type="mode.changed"):
 
 
 class RunStarted(Body, type="run.started"):
-    kind: str  # turn | side | step
+    kind: str  # turn | side | command | step (of a plan) | tasks (a loose list)
     thread: str = "chat"
     parent: str | None = None
+    plan_step: str | None = None
 
 
 class RunEnded(Body, type="run.ended"):
@@ -44,7 +45,7 @@ class RunEnded(Body, type="run.ended"):
 class Message(Body, type="message"):
     role: str
     text: str
-    kind: str = "message"  # message | reply | announcement | outcome | steering | data
+    kind: str = "message"  # message | reply | announcement | outcome | report | steering | moved | answer | data
 
 
 class HistoryAdded(Body, type="history.added", long=("text",)):
@@ -125,6 +126,7 @@ class ObjectiveChanged(Body, type="objective.changed"):
     proposed: str = ""
     strategy: str = ""
     lessons: tuple[str, ...] = ()
+    repeated: int = 0  # the attempt in which the repetition of a failed approach was refused
 
 
 class VerdictGiven(Body, type="verdict"):
@@ -143,6 +145,8 @@ class QuestionAsked(Body, type="question"):
     options: tuple[str, ...] = ()
     default: str | None = None
     answered: str | None = None  # "default" when nobody was there to answer
+    by: str = "model"  # model | engine
+    known: str = ""  # digest of what was known when it was asked: goal, plan, requirements, targets
 
 
 class Escalation(Body, type="escalation"):

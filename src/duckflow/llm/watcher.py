@@ -17,7 +17,7 @@ _KNOWN = frozenset({"reply", "actions", "rationale", "goal_consistency"})
 
 class PartialReply(Record):
     text: str = ""  # of `reply` so far, unescaped
-    actions_seen: bool = False  # the field `actions` has appeared
+    actions_seen: bool = False  # the field `actions` is there, to its end or to its first action
     actions_empty: bool = True  # no action has appeared
     operations: tuple[str, ...] = ()  # of the actions so far
     next_step: str | None = None
@@ -181,8 +181,10 @@ class _Scan:
         elif sign in "}]":
             del self._stack[-1:], self._path[-1:]
             self._key_next = False
+            self.actions_seen |= self._path == ["actions"]  # an array that is still open may yet hold one
             return not self._stack
         elif sign == ",":
+            self.actions_seen |= self._path == ["actions"]
             self._key_next = self._stack[-1:] == ["{"]
         else:
             self._key_next = False
@@ -190,7 +192,7 @@ class _Scan:
 
     def _value_seen(self, text: str) -> None:
         if not self.actions_begun and self._path == ["actions", ""] and text.strip():
-            self.actions_begun = True
+            self.actions_begun = self.actions_seen = True
 
     def _sink(self) -> list[str] | None:
         """Where the text of the string that begins here is wanted."""
@@ -208,7 +210,6 @@ class _Scan:
             self._path[-1] = text
             if len(self._path) == 1:
                 self.keys.add(text)
-                self.actions_seen |= text == "actions"
         elif self._path == ["reply"]:
             self.reply_over = True
         elif self._path == ["reply", "block"]:

@@ -63,6 +63,23 @@ class Prompts(Record):
         }
         return Prompt(tuple(messages), "base_main_specialized" if fresh else "base_main", cuts, sizes)
 
+    def aside(self, state: SessionState, run: RunState, text: str) -> Prompt:
+        """A call beside the conversation: it sees all of it, and what is asked here is not kept."""
+        thread = state.threads.get(run.thread, ())
+        said = conversation(thread)
+        tail = Part(self.procedure(text))
+        if said and said[-1].role == "user":
+            said[-1] = Message("user", (*said[-1].parts, tail))
+        else:
+            said.append(Message("user", (tail,)))
+        sizes = {
+            "system": size(state.system),
+            "history": sum(size(entry.text) for entry in thread),
+            "main": estimate(tail.text),
+        }
+        messages = (Message("system", (Part(state.system, cache=True),)), *said)
+        return Prompt(messages, "base_main_specialized", (), sizes)
+
     def specialized(self, state: SessionState, text: str, cuts: tuple[str, ...] = ()) -> Prompt:
         """A call that sees facts only, not the conversation that argues for them."""
         base = base_text(self.library, state.id)

@@ -9,10 +9,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 Profile = Literal["guidance", "creation", "modification", "analysis", "unknown"]
 NextStep = Literal["done", "pending_user", "defer", "continue"]
 
-_OPEN = ConfigDict(extra="allow", defer_build=True)
+OPEN = ConfigDict(extra="allow", defer_build=True)
 
 
-def _word(value: Any) -> Any:
+def as_word(value: Any) -> Any:
     return value.strip().lower() if isinstance(value, str) else value
 
 
@@ -32,14 +32,14 @@ Texts = Annotated[list[str], BeforeValidator(_texts)]
 class Action(BaseModel):
     """The only thing anyone may do."""
 
-    model_config = _OPEN
+    model_config = OPEN
     operation: str = Field(min_length=1)
     args: dict[str, Any] = Field(default_factory=dict)
     reasoning: str = Field(min_length=1)
 
 
 class Question(BaseModel):
-    model_config = _OPEN
+    model_config = OPEN
     text: str = Field(min_length=1)
     options: Texts = Field(default_factory=list)
     default: str | None = None
@@ -48,7 +48,7 @@ class Question(BaseModel):
 class Wish(BaseModel):
     """A requirement as the model writes it."""
 
-    model_config = _OPEN
+    model_config = OPEN
     text: str = Field(min_length=1)
     priority: int = Field(default=2, ge=1, le=3)
     check: str | None = None
@@ -57,18 +57,18 @@ class Wish(BaseModel):
 class Decision(BaseModel):
     """What the main model says. The three required fields come first; absent means unchanged or empty."""
 
-    model_config = _OPEN
+    model_config = OPEN
     rationale: str
     goal_consistency: YesNo
     constraint_check: YesNo
-    next_step: Annotated[NextStep | None, BeforeValidator(_word)] = None
+    next_step: Annotated[NextStep | None, BeforeValidator(as_word)] = None
     question: Question | None = None
     actions: list[Action] = Field(default_factory=list)
-    profile: Annotated[Profile | None, BeforeValidator(_word)] = None
+    profile: Annotated[Profile | None, BeforeValidator(as_word)] = None
     confidence: float | None = Field(default=None, ge=0, le=1)
     step: str | None = None
-    prompt_pattern: Annotated[Literal["base_main", "base_main_specialized"] | None, BeforeValidator(_word)] = None
-    objective: Annotated[Literal["same", "new", "side"], BeforeValidator(_word)] = "same"
+    prompt_pattern: Annotated[Literal["base_main", "base_main_specialized"] | None, BeforeValidator(as_word)] = None
+    objective: Annotated[Literal["same", "new", "side"], BeforeValidator(as_word)] = "same"
     state_delta: dict[str, Any] | str | None = None
     requirements: list[Wish] = Field(default_factory=list)
     information_needs: Texts = Field(default_factory=list)
@@ -108,7 +108,7 @@ class Decision(BaseModel):
 class VerdictReply(BaseModel):
     """What the evaluator says. The harness caps it; ids that were not shown count for nothing."""
 
-    model_config = _OPEN
+    model_config = OPEN
     overall_score: float
     requirement_scores: dict[str, float] = Field(default_factory=dict)
     evidence: dict[str, Texts] = Field(default_factory=dict)

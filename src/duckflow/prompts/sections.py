@@ -10,7 +10,8 @@ from duckflow.prompts.budget import Cut, Section, fit, shorten_largest
 from duckflow.prompts.library import Library
 from duckflow.record import Record
 from duckflow.state.objective import Check, Objective, Requirement, Verdict
-from duckflow.state.runs import Entry, RunState, SessionState
+from duckflow.state.plan import progress
+from duckflow.state.runs import Entry, RunState, SessionState, active_plan, working
 
 
 class ProjectFacts(Record):
@@ -110,10 +111,34 @@ def _main_values(state: SessionState, run: RunState, node: str, limits: Limits, 
         "plan_brief": "",
         "open_questions": "",
         "requirements": " ".join(f"{r.id} {r.text}" for r in objective.requirements) if objective else "",
+        "progress": progress(plan) if (plan := active_plan(state)) else "",
+        "running": [] if run.background else [run_line(state, r) for r in working(state)],
+        "vitals": _vitals(run),
         "exchanges": [],
         "notes": list(run.notes),
         "reminder": compact,
     }
+
+
+def run_line(state: SessionState, run: RunState) -> str:
+    """A background run for the model: the truth of this moment, one line."""
+    tasks = state.tasks.get(run.plan_step or run.id, ())
+    done = sum(task.status == "completed" for task in tasks)
+    now = ", ".join(action.summary or action.operation for action in run.open_actions.values())
+    parts = [f"{run.id} {run.plan_step or run.kind}", "paused" if run.paused else f"{run.step} {run.status}"]
+    if tasks:
+        parts.append(f"{done} of {len(tasks)} tasks done")
+    if now:
+        parts.append(f"now {now}")
+    return ", ".join(parts)
+
+
+def _vitals(run: RunState) -> str:
+    """Said when one of them is low; otherwise it is nobody's concern."""
+    now = run.vitals
+    if min(now.mood, now.focus, now.stamina) >= 0.5:
+        return ""
+    return f"mood {now.mood:.2f}, focus {now.focus:.2f}, stamina {now.stamina:.2f}"
 
 
 def last_exchanges(thread: Sequence[Entry], most: int = 3) -> list[str]:
@@ -122,7 +147,7 @@ def last_exchanges(thread: Sequence[Entry], most: int = 3) -> list[str]:
     return [" ".join(entry.text.split())[:100] for entry in said[-most:]]
 
 
-def retry_text(library: Library, objective: Objective, verdict: Verdict, limits: Limits) -> str:
+def retry_text(library: Library, objective: Objective, verdict: Verdict, limits: Limits, said: str = "") -> str:
     """The procedure of another attempt: what was judged, what is missing, what not to repeat."""
     scores = [
         f"{r.id} {verdict.scores[r.id].score:.2f} {r.text}" for r in objective.requirements if r.id in verdict.scores
@@ -137,6 +162,7 @@ def retry_text(library: Library, objective: Objective, verdict: Verdict, limits:
         missing=list(verdict.missing),
         scores=scores,
         lessons=list(objective.lessons),
+        said=said,
     )
 
 

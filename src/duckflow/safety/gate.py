@@ -39,6 +39,7 @@ class Policy(Record):
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    sandbox: bool = False  # commands run in a kernel sandbox
 
 
 class Ruling(Record):
@@ -96,7 +97,10 @@ def _passed(change: Change, risk: Risk, policy: Policy, grants: Sequence[Grant])
         return Ruling("allow", "rule", _("allowed by the rule {rule}", rule=rule))
     for grant in grants:
         fits = globs.text_glob(grant.operation).fullmatch(change.operation) is not None
-        if fits and granted(grant, change, risk):
+        holds = policy.sandbox or not grant.sandboxed
+        if fits and holds and granted(grant, change, risk):
+            if grant.plan:
+                return Ruling("allow", "grant", _("covered by the approved plan {plan}", plan=grant.plan))
             return Ruling("allow", "grant", _("covered by your earlier yes for this step"))
     return None
 

@@ -18,6 +18,8 @@ class Grant(Record):
     operation: str
     pattern: str  # a glob without the operation; empty: everything
     up_to: RiskLevel = RiskLevel.MEDIUM
+    sandboxed: bool = False  # it holds only where commands run in a sandbox
+    plan: str = ""  # the plan whose approval gave it
 
 
 def first_match(patterns: Sequence[str], change: Change, *, tighten: bool) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from duckflow.record import Record, replace
@@ -56,14 +56,23 @@ def with_refs(agent: AgentState, refs: tuple[str, ...]) -> AgentState:
     return replace(agent, context_refs=merged[-MOST["context_refs"] :])
 
 
-def misfits(agent: AgentState) -> tuple[str, ...]:
-    """What in the fixed five does not fit together, in words for the model."""
+def misfits(agent: AgentState, answered: Iterable[str] = (), steps: Sequence[str] = ()) -> tuple[str, ...]:
+    """What in the fixed five does not fit together, in words for the model.
+
+    `answered`: questions the person has answered; `steps`: names of the plan that is carried out.
+    """
     found = []
     if not agent.goal:
         found.append("no goal is set: give state_delta.goal")
     overlap = set(agent.open_questions) & set(agent.decision_log)
     if overlap:
         found.append(f"decided but still open: {'; '.join(sorted(overlap))}")
+    closed = set(agent.open_questions) & set(answered)
+    if closed:
+        found.append(f"answered but still open: {'; '.join(sorted(closed))}")
+    strange = [item for item in agent.plan_brief if steps and item not in (name[:ITEM] for name in steps)]
+    if strange:
+        found.append(f"plan_brief does not match the plan: {'; '.join(strange)}")
     return tuple(found)
 
 

@@ -197,13 +197,13 @@ class Store:
             yield Event(seq, at, session, run, body_from_json(type_, self._restored(json.loads(body))))
 
     def stored_lines(self, session: str) -> Iterator[dict[str, Any]]:
-        """The events as they are stored: long texts by name."""
+        """The events as they are stored: long texts by name; `chain` is the hash that links them."""
         rows = self._db.execute(
             "select seq, at, run, type, body, hash from events where session=? order by seq", (session,)
         )
         for seq, at, run, type_, body, digest in rows:
             head = {"seq": seq, "at": at, "session": session, "type": type_, "run": run}
-            yield {**head, **json.loads(body), "hash": digest}
+            yield {**head, **json.loads(body), "chain": digest}
 
     def _restored(self, data: dict[str, Any]) -> dict[str, Any]:
         return {

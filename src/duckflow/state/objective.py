@@ -8,6 +8,8 @@ from typing import Any, Literal
 from duckflow.record import NOTHING, Record
 
 NO_EVIDENCE_CAP = 0.5
+CHECKS = "V"
+"""Actions of checks are called V1, V2, …: what they find is a proof, not the work itself."""
 WEIGHTS = {1: 3, 2: 2, 3: 1}
 """Weight of a requirement by its priority (1 is highest)."""
 
@@ -29,6 +31,10 @@ class Evidence(Record):
     effects: int = 0
     ok: bool = True
     given: bool = False  # it came with the message: nothing was done for it yet
+
+    @property
+    def is_check(self) -> bool:
+        return self.action.startswith(CHECKS)
 
     def fresh(self, effects: int, hashes: Mapping[str, str | None]) -> bool:
         """Does it still hold? A command's until the next change; a file's while the file has that content."""
@@ -63,6 +69,12 @@ class Objective(Record):
     strategy: str = ""
     lessons: tuple[str, ...] = ()
     originals: Mapping[str, str | None] = NOTHING  # path → blob before its first change
+    scores: Mapping[str, Score] = NOTHING  # by requirement, as last judged
+    verdicts: tuple[float, ...] = ()  # overall, one per judged attempt
+    missing: tuple[str, ...] = ()  # as last judged
+    did: tuple[str, ...] = ()  # the effects of this attempt, as digests of their calls
+    approaches: tuple[tuple[str, ...], ...] = ()  # what earlier attempts did, and was not enough
+    repeated: int = 0  # the attempt in which a repetition was refused
 
 
 class Score(Record):

@@ -15,7 +15,7 @@ from duckflow.state.fold import fold
 from duckflow.state.journal import Store, now
 from duckflow.state.machine import Moved, Status, Step, Table, Trigger, after, default_table
 from duckflow.state.objective import Objective
-from duckflow.state.runs import RunState, SessionState
+from duckflow.state.runs import RunState, SessionState, working
 
 Redact = Callable[[str], str]
 
@@ -37,6 +37,7 @@ class Session:
         self.redact = redact
         self._parent = parent
         self._unwritten: list[Event] = []
+        self._given: dict[str, int] = {}  # numbers of ids that no event names yet
         self._listeners: list[Callable[[Event], None]] = []
         self._watchers: list[Callable[[Live], None]] = []
 
@@ -75,6 +76,8 @@ class Session:
         """Record what happened: one transaction, on disk when this returns, then everybody is told."""
         self.hold(*bodies, run=run)
         events = tuple(self._unwritten)
+        if not events:
+            return ()
         self.store.append(events, self.state.title, _status(self.state), self._parent)
         self._unwritten.clear()
         for event in events:
@@ -131,9 +134,12 @@ class Session:
         )
         return not refused
 
-    def start_run(self, kind: str = "turn", thread: str = "chat", parent: str | None = None) -> str:
+    def start_run(
+        self, kind: str = "turn", thread: str = "chat", parent: str | None = None, plan_step: str | None = None
+    ) -> str:
+        """A new line of work. Without a thread it has a history of its own."""
         run = self.new_id("run")
-        self.append(RunStarted(kind=kind, thread=thread, parent=parent), run=run)
+        self.append(RunStarted(kind=kind, thread=thread or run, parent=parent, plan_step=plan_step), run=run)
         return run
 
     def end_run(self, run: str, status: str, exit_code: int = 0, reason: str = "") -> None:
@@ -156,9 +162,11 @@ class Session:
     def objective(self, run: str) -> Objective | None:
         return self.state.objectives.get(self.run(run).objective or "")
 
-    def new_id(self, prefix: str, ahead: int = 1) -> str:
-        """The next free id of a kind (A, E, K, O, run); it is taken once an event names it."""
-        return f"{prefix}{self.state.highest.get(prefix, 0) + ahead}"
+    def new_id(self, prefix: str) -> str:
+        """The next free id of a kind (A, E, K, O, P, S, T, run), given out once: runs work side by side."""
+        number = max(self.state.highest.get(prefix, 0), self._given.get(prefix, 0)) + 1
+        self._given[prefix] = number
+        return f"{prefix}{number}"
 
     # --- telling -------------------------------------------------------------------------------------------------
 
@@ -198,9 +206,13 @@ def find_session(store: Store, session_id: str | None) -> str:
 
 
 def _status(state: SessionState) -> str:
+    """How the session looks in a list: unfinished work in the background counts more than an answer given beside it."""
     run = state.runs.get(state.focus or "")
     if run is None:
         return "empty"
+    beside = working(state)
+    if run.outcome is not None and beside:
+        return str(beside[0].status)
     return run.outcome or str(run.status)
 
 

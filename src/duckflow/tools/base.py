@@ -58,6 +58,7 @@ class Context(Record):
     on_output: Callable[[str], None] | None = None  # live output of a command
     env: Mapping[str, str] = NOTHING  # the user's; children get an allow-list of it
     hidden: Callable[[str], bool] = lambda path: False  # files a search leaves out (gate.hidden_by)
+    work: Callable[[Args, str], Awaitable[ToolResult]] | None = None  # plans and background work: the engine does it
 
 
 class Operation(Record, Generic[A]):

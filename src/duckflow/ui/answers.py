@@ -41,6 +41,7 @@ def who(by: str) -> str:
         "grant": _("earlier yes"),
         "time-out": _("time-out"),
         "nobody": _("nobody"),
+        "stop": _("stopped"),
     }
     return words.get(by, safe_line(by))
 
@@ -64,13 +65,14 @@ def why_not(error: str) -> str:
     """An action's error for a line that already says that it failed."""
     state, _colon, why = error.partition(": ")
     if state == "refused":
-        return _("refused: {reason}", reason=_refused(why))
+        return _("refused: {reason}", reason=refused_because(why))
     if state == "not run":
         return _("not run: {why}", why=safe_line(_said(why)))
     return safe_line(_said(why if state == "failed" else error))
 
 
-def _refused(why: str) -> str:
+def refused_because(why: str) -> str:
+    """Why the gate said no, from what the model was told."""
     why = refused_once(why)
     if why == _NOBODY:
         return refusal("nobody", "")

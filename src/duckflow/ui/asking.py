@@ -62,7 +62,10 @@ class Asking:
             self._enqueue(request)
             return
         self._background.append(request)
-        text = _("Background work asks: {what}. Ctrl-G opens it.", what=safe_line(request.card.title, exact=True))
+        what, asker = safe_line(request.card.title, exact=True), safe_line(request.card.asker)
+        text = _("Background work asks: {what} (Ctrl-G or /tasks open)", what=what)
+        if asker:
+            text = _("{asker} asks: {what} (Ctrl-G or /tasks open)", asker=asker, what=what)
         self._out.block(text, "yellow", first="! ", indent="  ")
 
     def withdrawn(self, request: Request) -> None:
@@ -84,9 +87,12 @@ class Asking:
 
     # --- asking --------------------------------------------------------------------------------------------------
 
-    def open_waiting(self) -> None:
-        if self._background:
-            self._enqueue(self._background.popleft())
+    def open_waiting(self) -> bool:
+        """Draw the next request of background work. False: there is none."""
+        if not self._background:
+            return False
+        self._enqueue(self._background.popleft())
+        return True
 
     def _enqueue(self, request: Request) -> None:
         self._queue.append(request)

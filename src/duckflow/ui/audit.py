@@ -1,4 +1,4 @@
-"""`duckflow audit`: who decided what, with which effect and evidence; checks the chain; exports the events."""
+"""`duckflow audit`: who decided what, with which effect and evidence; the chain, the events, the figures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from duckflow.errors import N_, UsageError, fill
+from duckflow.events import Event, body_from_json
 from duckflow.i18n import _, listed, ngettext
 from duckflow.record import Record
 from duckflow.state.journal import SessionRow, Store
@@ -31,6 +32,7 @@ class Query(Record):
     risk: str | None = None
     verify: bool = False
     export: str | None = None  # a file; "-" is standard output
+    stats: bool = False
 
 
 @dataclass
@@ -58,6 +60,8 @@ class Entry:
 def show(store: Store, query: Query, out: Out | None = None, *, as_json: bool = False) -> int:
     """Exit code 1 when the chain does not hold, 0 otherwise."""
     out = out or stdout()
+    if query.stats:
+        return _stats(store, query, out, as_json)
     if query.risk is not None and query.risk.upper() not in RISKS:
         hint = N_("It is LOW, MEDIUM, HIGH or CRITICAL.")
         raise UsageError(N_("{risk} is not a risk level."), hint=hint, risk=safe_line(query.risk))
@@ -84,6 +88,30 @@ def _sessions(store: Store, wanted: str | None) -> list[SessionRow]:
         return store.sessions()[::-1]
     name = find_session(store, wanted)
     return [row for row in store.sessions() if row.id == name]
+
+
+def _stats(store: Store, query: Query, out: Out, as_json: bool) -> int:
+    """Figures over the objectives. A fork is read together with the session it came from."""
+    from duckflow.ui import stats
+
+    given = (query.operation, query.risk, query.verify or None, query.export)
+    for option, value in zip(("--operation", "--risk", "--verify", "--export"), given, strict=True):
+        if value is not None:
+            raise UsageError(N_("{one} and {other} exclude each other."), one="--stats", other=option)
+    rows = _sessions(store, query.session)
+    names = [row.id for row in rows]
+    origins = [row.parent for row in rows if row.parent is not None]
+    told = {name: _events(store, name, stats.ABOUT) for name in dict.fromkeys((*names, *origins))}
+    return stats.show(stats.compute(told, names), len(names), out, as_json=as_json)
+
+
+def _events(store: Store, session: str, types: tuple[str, ...]) -> list[Event]:
+    """The events of these types, without the long texts of the others."""
+    return [
+        Event(line["seq"], line["at"], session, line["run"], body_from_json(line["type"], line))
+        for line in store.stored_lines(session)
+        if line["type"] in types
+    ]
 
 
 # --- the table ----------------------------------------------------------------------------------------------------

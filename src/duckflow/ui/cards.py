@@ -5,6 +5,7 @@ Every line of a preview stands behind a bar, so that nothing in it can pass for 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Literal, NamedTuple
 
@@ -21,6 +22,14 @@ RESERVED = 14  # lines of a screen the rest of a card needs
 LEAST = 6
 SAID = 4  # lines the model's own words may take
 _ALL = frozenset({"v", "view", "全部", "すべて"})
+_YES_AND = re.compile(r"(\w+)\s*[、,。.!]\s*(.+)")
+COURTESIES = frozenset((
+    "お願い", "お願いします", "お願いいたします", "よろしく", "よろしくお願いします", "どうぞ", "進めて",
+    "進めてください", "続けて", "続けてください", "やって", "やってください", "それでお願いします",
+    "それで進めてください", "いいですよ", "問題ありません", "ありがとう", "ありがとうございます",
+    "please", "please do", "go ahead", "go on", "do it", "proceed", "sounds good", "looks good", "thanks", "thank you",
+))  # fmt: skip
+"""What may follow a yes without changing what it means."""
 _RISKS = {"LOW": "green", "MEDIUM": "yellow", "HIGH": "alarm", "CRITICAL": "alarm"}
 
 
@@ -40,9 +49,10 @@ def draw(card: Card, kind: Kind, out: Out, *, height: int = 24, full: bool = Fal
     """The card as finished lines. `full`: with all of the preview, whatever the height."""
     title = out.lines(safe_line(card.title, exact=True), "title", first="── ", indent="   ")
     preview, hidden = _preview(card, out, None if full else max(height - RESERVED, LEAST))
+    asker = out.lines(_("asked by {asker}", asker=safe_line(card.asker)), "dim", indent="   ") if card.asker else []
     rows = _rows(card, out)
     options = _options(card, out) if kind in ("question", "escalation") else []
-    return Drawn(("", *title[:3], *preview, *rows, *options), hidden)
+    return Drawn(("", *title[:3], *asker[:1], *preview, *rows, *options), hidden)
 
 
 def _preview(card: Card, out: Out, most: int | None) -> tuple[list[str], int]:
@@ -128,10 +138,11 @@ def _options(card: Card, out: Out) -> list[str]:
 
 
 def choices(card: Card, kind: Kind) -> tuple[tuple[str, str], ...]:
-    """Choice and label in the order shown. A gate without options of its own has the usual three."""
+    """Choice and label in the order shown. A gate or plan without options of its own has the usual ones."""
     if card.options or kind not in ("gate", "plan"):
         return card.options
-    return (("yes", _("yes")), ("step", _("yes for this step")), ("no", _("no")))
+    step = (("step", _("yes for this step")),) if kind == "gate" else ()
+    return (("yes", _("yes")), *step, ("no", _("no")))
 
 
 def invitation(card: Card, kind: Kind, *, hidden: int = 0) -> list[str]:
@@ -176,12 +187,18 @@ def read_answer(card: Card, kind: Kind, typed: str) -> Picked | Literal["all"] |
     for choice, label in offered:
         if words in (choice.casefold(), unicodedata.normalize("NFKC", label).strip().casefold()):
             return Picked(choice)
-    meant = ANSWERS.get(words)
+    meant = ANSWERS.get(words) or ("yes" if _is_polite_yes(words) else None)
     if meant in names:
         return Picked(str(meant))
     if meant is not None and kind in ("gate", "plan"):
         return None  # a known word for something this card does not offer
     return Picked("no", typed.strip())
+
+
+def _is_polite_yes(words: str) -> bool:
+    """A word that means yes, a mark, a courtesy: 「はい、お願いします」. Anything else after a yes is a comment."""
+    found = _YES_AND.fullmatch(words)
+    return found is not None and ANSWERS.get(found[1]) == "yes" and found[2] in COURTESIES
 
 
 def _numbered(kind: Kind, names: list[str], number: int) -> bool:

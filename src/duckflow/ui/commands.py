@@ -13,15 +13,16 @@ from duckflow.events import ModeChanged
 from duckflow.i18n import _, explain
 from duckflow.ui.out import Out
 from duckflow.ui.safe import safe, safe_line
-from duckflow.ui.status import chains, show_cost, show_rows, show_status
+from duckflow.ui.status import chains, is_paused, show_cost, show_rows
 
 if TYPE_CHECKING:
     from duckflow.engine.kit import Kit
     from duckflow.state.journal import SessionRow
     from duckflow.state.session import Session
+    from duckflow.ui.chat import Chat
 
 MODES = ("plan", "ask", "auto-edit", "auto")
-LATER = ("/plan", "/tasks", "/memory", "/undo", "/redo", "/compact")
+LATER = ("/memory", "/undo", "/redo", "/compact")
 
 
 class Switch(NamedTuple):
@@ -34,10 +35,12 @@ class Desk(NamedTuple):
     """What a command may look at and do."""
 
     kit: Kit
+    chat: Chat
     out: Out
     busy: Callable[[], bool]
     clear: Callable[[], None]
     offer: SessionRow | None = None
+    open_waiting: Callable[[], bool] = lambda: False  # the next request of background work
 
 
 After = Switch | Literal["leave"] | None
@@ -101,6 +104,7 @@ async def _help(desk: Desk, _argument: str) -> None:
             (_("Enter while it works"), _("tells the running work what you typed")),
             ("Alt-Enter, \\ Enter", _("a new line")),
             ("Esc", _("stops what runs")),
+            ("Ctrl-G", _("opens what background work asks")),
             ("Shift-Tab", _("the next mode: plan, ask, auto-edit, auto")),
             ("Ctrl-C Ctrl-C, Ctrl-D", _("leave; the session is kept")),
         ],
@@ -108,7 +112,28 @@ async def _help(desk: Desk, _argument: str) -> None:
     )
 
 
+async def _plan(desk: Desk, argument: str) -> None:
+    from duckflow.ui.plans import show_plan
+
+    show_plan(desk.kit.session.state, argument, desk.out)
+
+
+async def _tasks(desk: Desk, argument: str) -> None:
+    from duckflow.ui.plans import act_on_tasks, show_tasks
+
+    session = desk.kit.session
+    if argument == "open":
+        if not desk.open_waiting():
+            desk.out.block(_("Nothing waits for your answer."), "yellow", indent="  ")
+    elif argument:
+        act_on_tasks(session.state, desk.chat, argument, desk.out)
+    else:
+        show_tasks(session.state, session.store.events(session.id), desk.kit.door.pending(), desk.out)
+
+
 async def _status(desk: Desk, _argument: str) -> None:
+    from duckflow.ui.standing import show_status
+
     show_status(desk.kit.session, desk.kit.models, desk.out)
 
 
@@ -130,7 +155,7 @@ async def _mode(desk: Desk, argument: str) -> None:
         "plan": _("reads only, changes nothing"),
         "ask": _("asks before every effect"),
         "auto-edit": _("changes files without asking, up to MEDIUM risk"),
-        "auto": _("like auto-edit; commands still ask: there is no sandbox yet"),
+        "auto": _("like auto-edit, and approves plans; commands still ask: there is no sandbox yet"),
     }
     rows = [(f"{'*' if name == session.state.mode else ' '} {name}", text) for name, text in meanings.items()]
     show_rows(rows, desk.out)
@@ -174,10 +199,16 @@ async def _sessions(desk: Desk, _argument: str) -> None:
 
 
 async def _resume(desk: Desk, argument: str) -> After:
+    from duckflow.state.runs import working
     from duckflow.state.session import find_session
 
     if desk.busy():
         desk.out.block(_("Work is running: Esc stops it first."), "yellow", indent="  ")
+        return None
+    state = desk.kit.session.state
+    if any(not is_paused(state, run) for run in working(state)):
+        told = _("Work is running in the background: /tasks stop stops it, /tasks pause keeps it for later.")
+        desk.out.block(told, "yellow", indent="  ")
         return None
     store, own = desk.kit.session.store, desk.kit.session.id
     if argument:
@@ -232,6 +263,8 @@ async def _quit(_desk: Desk, _argument: str) -> After:
 
 COMMANDS: tuple[Command, ...] = (
     Command("/help", "", N_("what you can type"), _help),
+    Command("/plan", "[PLAN]", N_("the plan, step by step"), _plan),
+    Command("/tasks", "[open|pause|resume|stop] [RUN]", N_("what works in the background"), _tasks),
     Command("/status", "", N_("where the work stands"), _status),
     Command("/model", "", N_("which models answer"), _model),
     Command("/mode", "[plan|ask|auto-edit|auto]", N_("what may be done without asking"), _mode),

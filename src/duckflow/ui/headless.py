@@ -12,6 +12,7 @@ from duckflow.events import Escalation, Event, Live, Message
 from duckflow.i18n import _, explain
 from duckflow.state.session import Session
 from duckflow.ui import crash
+from duckflow.ui.beside import Beside
 from duckflow.ui.out import OutputError, out_for
 from duckflow.ui.render import Printer
 from duckflow.ui.safe import safe, safe_json
@@ -28,7 +29,8 @@ class Headless:
         self._format = fmt
         self._answer = out_for(stdout)
         self._full: OutputError | None = None
-        self._progress = Printer(out_for(stderr, needed=False), verbose=verbose)
+        beside = Beside(together=True)
+        self._progress = Printer(out_for(stderr, needed=False), verbose=verbose, beside=beside)
         self._talks = fmt != "stream-json" or verbose
         self._session = session
         self._ends: list[Callable[[], None]] = []
@@ -86,8 +88,10 @@ class Headless:
             self._full = error
 
     def _is_answer(self, event: Event) -> bool:
-        """What stdout has at the end. The report of an escalation is its message too."""
+        """What stdout has at the end. A report of an escalation is its message too; a step has no answer."""
         body = event.body
+        if event.run in self._progress.beside:
+            return False
         if isinstance(body, Escalation):
             return self._format == "text"
         return isinstance(body, Message) and body.role == "assistant" and body.kind in ("reply", "outcome")

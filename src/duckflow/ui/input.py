@@ -162,7 +162,7 @@ class InputLine:
         def _newline(event: KeyPressEvent) -> None:
             event.current_buffer.newline(copy_margin=False)
 
-        @bindings.add("escape", filter=Condition(view.can_stop))
+        @bindings.add("escape", filter=Condition(view.works))
         def _stop(event: KeyPressEvent) -> None:
             keys.stop()
 

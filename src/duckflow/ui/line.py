@@ -28,7 +28,7 @@ class Keys(NamedTuple):
     interrupt: Callable[[], None]  # Ctrl-C
     leave: Callable[[], None]  # Ctrl-D on an empty line
     cycle: Callable[[], None]  # Shift-Tab
-    open_waiting: Callable[[], None]  # Ctrl-G
+    open_waiting: Callable[[], object]  # Ctrl-G
 
 
 class View(NamedTuple):
@@ -37,7 +37,8 @@ class View(NamedTuple):
     above: Callable[[], tuple[str, str]]  # style name and lines above the input; empty text: none
     below: Callable[[], str]
     is_message: Callable[[], bool]  # a message is being typed: history and completion apply
-    can_stop: Callable[[], bool]  # something runs
+    can_stop: Callable[[], bool]  # something runs in front
+    works: Callable[[], bool]  # something runs, in front or in the background: Esc means something
 
 
 class Line(Protocol):

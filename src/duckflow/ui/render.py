@@ -2,72 +2,61 @@
 
 from __future__ import annotations
 
-from collections import deque
+import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duckflow import events as ev
 from duckflow.i18n import _, ngettext
 from duckflow.ui import figures
 from duckflow.ui.answers import answer_word, refusal, refused_once, who
+from duckflow.ui.aside import Aside
+from duckflow.ui.beside import Beside
 from duckflow.ui.out import Out
-from duckflow.ui.report import Known, action_line, as_drawn, output_tail, verdict_lines
+from duckflow.ui.output import CommandOutput
+from duckflow.ui.progress import Progress
+from duckflow.ui.report import PLAN_GATE, Known, action_line, is_told, verdict_lines
 from duckflow.ui.safe import safe, safe_line
 from duckflow.ui.stream import Stream
+from duckflow.ui.tally import Usage, ended
 from duckflow.ui.wrap import fit
 
+if TYPE_CHECKING:
+    from duckflow.state.runs import SessionState
+
 INDENT = "  "
-MOST_LINES = 1000  # of a command's output on the screen while it runs
-MOST_LINE = 4000  # characters of one of them
-
-
-class Usage:
-    """What the calls since the turn began came to."""
-
-    def __init__(self) -> None:
-        self.calls = self.tokens = self.cached = self.unpriced = 0
-        self.cost = 0.0
-        self.estimated = False
-        self.models: list[str] = []
-
-    def add(self, body: ev.ModelCalled) -> None:
-        self.calls += 1
-        self.tokens += body.prompt_tokens + body.completion_tokens
-        self.cached += body.cached_tokens
-        self.cost += body.cost_usd or 0.0
-        self.unpriced += body.cost_usd is None
-        self.estimated |= body.estimated
-        name = safe_line(f"{body.provider}/{body.model}")
-        if name not in self.models:
-            self.models.append(name)
-
-    def line(self) -> str:
-        return figures.joined(
-            (
-                " + ".join(self.models),
-                figures.calls(self.calls),
-                figures.tokens(self.tokens, self.cached, estimated=self.estimated),
-                figures.cost(self.cost, self.unpriced, self.calls),
-            )
-        )
+STALL_SECONDS = 3.0  # an answer that has not grown for so long is interrupted
 
 
 class Printer:
-    """Prints events in the order they come. `echo`: also what the person said; the chat shows that by itself."""
+    """Prints events in the order they come. `echo`: also what the person said; the chat shows that by itself.
 
-    def __init__(self, out: Out, *, verbose: bool = False, echo: bool = True) -> None:
+    `state`: what a session that is gone on with knows already; `beside`: which of its runs are in the background.
+    """
+
+    def __init__(
+        self,
+        out: Out,
+        *,
+        verbose: bool = False,
+        echo: bool = True,
+        state: SessionState | None = None,
+        beside: Beside | None = None,
+    ) -> None:
         self.out = out
         self.verbose = verbose
         self.echo = echo
-        self.show_output = False  # print a command's output while it runs
-        self.known = Known()
+        self.output = CommandOutput(out)
+        self.beside = beside or Beside(state)
+        self.known = Known(state)
+        self._progress = Progress(out, state, verbose=verbose)
+        self._aside = Aside(out, self.beside, self.known, state, asks=verbose or echo)
+        self._run: str | None = None
         self._usage = Usage()
         self._status = ""
-        self._reported = ""  # the report of an escalation, which is also its message
+        self._reported: set[tuple[str | None, str]] = set()  # by run: reports that come as a message too
         self._streams: dict[str | None, Stream] = {}
-        self._output = ""
-        self._seen: deque[str] = deque(maxlen=50)  # the last lines of the running command
-        self._lines = 0  # how many it has written
+        self._streamed = float("-inf")  # when the last piece of an answer came
         self._handlers: dict[str, Callable[[Any], None]] = {
             "message": self._message,
             "model.called": self._model_called,
@@ -86,18 +75,27 @@ class Printer:
             "checkpoint": self._checkpoint,
             "warning": self._warning,
             "error": self._error,
+            "plan.changed": self._plan_changed,
+            "report": self._report,
+            "vitals": self._progress.vitals,
         }
 
     # --- what comes in -------------------------------------------------------------------------------------------
 
     def event(self, event: ev.Event) -> None:
+        self.beside.see(event)
         self._run = event.run
+        if event.run in self.beside and self._aside.event(event):
+            return
         handler = self._handlers.get(event.body.type)
         if handler is not None:
             handler(event.body)
 
     def live(self, live: ev.Live) -> None:
+        if live.run in self.beside:
+            return  # only what is finished is told of the background
         if live.kind == "reply":
+            self._streamed = time.monotonic()
             block = self._streams.setdefault(live.run, Stream()).feed(live.text)
             if block.strip():
                 self._reply(block)
@@ -108,12 +106,12 @@ class Printer:
         elif live.kind == "calling":
             self._streams.pop(live.run, None)
         elif live.kind == "output":
-            self._command_output(live.text)
+            self.output.feed(live.text)
 
     def turn_ended(self, *, with_status: bool = True) -> None:
         """The last line of a turn: how it ended, who answered, how much it took."""
         self.flush()
-        words = figures.joined((self._status if with_status else "", self._usage.line() if self._usage.calls else ""))
+        words = figures.joined((self._status if with_status else "", self._usage.line()))
         if words:
             self.out.block(words, "dim", indent=INDENT)
         self._usage, self._status = Usage(), ""
@@ -121,8 +119,13 @@ class Printer:
 
     def flush(self) -> None:
         """The last, unfinished line of a command's output."""
-        if self._output:
-            self._command_output("\n")
+        self.output.flush()
+
+    @property
+    def is_streaming(self) -> bool:
+        """An answer is being written right now: nothing else belongs between its parts."""
+        is_fresh = time.monotonic() - self._streamed < STALL_SECONDS
+        return is_fresh and any(stream.started for stream in self._streams.values())
 
     def streaming(self) -> str:
         """The unfinished end of what is being written."""
@@ -141,9 +144,19 @@ class Printer:
             return
         stream = self._streams.pop(self._run, None)
         rest = stream.rest(body.text) if stream else body.text
-        if not rest.strip() or body.text == self._reported:
+        if not rest.strip():
             return
-        self._reply(rest, _("about to do:") if body.kind == "announcement" else "")
+        told = (self._run, "" if body.kind == "report" else body.text)
+        if told in self._reported:
+            self._reported.discard(told)
+            return
+        is_beside = self._run in self.beside
+        if is_beside and body.kind == "announcement":
+            self._aside.announced(self._run or "", rest)
+        elif is_beside:
+            self._reply(rest, self.beside.name(self._run) + ":")
+        else:
+            self._reply(rest, _("about to do:") if body.kind == "announcement" else "")
 
     def _reply(self, text: str, label: str = "") -> None:
         self.out.line()
@@ -165,34 +178,28 @@ class Printer:
             self.out.block(_("default: {answer}", answer=safe_line(body.default)), "dim", indent="     ")
 
     def _escalation(self, body: ev.Escalation) -> None:
-        self._reported = body.report
+        self._reported.add((self._run, body.report))
         self._reply(body.report)
         for number, option in enumerate(body.options, 1):
             self.out.block(safe_line(option), first=f"{number:>4} ", indent="     ")
+
+    def _report(self, body: ev.Reported) -> None:
+        self._reported.add((self._run, ""))
+        self._progress.report(body)
+        self._aside.reported(self._run)
+
+    def _plan_changed(self, body: ev.PlanChanged) -> None:
+        self._progress.plan(body, is_news=self._aside.plan_stands(self._run, body.status))
 
     # --- the work ------------------------------------------------------------------------------------------------
 
     def _action_finished(self, body: ev.ActionFinished) -> None:
         self.flush()
         self.known.learn(body)
-        if (body.error or "").startswith("refused:") and not self.verbose:
-            return  # the answer at the gate has said so
-        style = "" if body.ok else "red"
-        self.out.block(action_line(body), style, indent=INDENT * 2, first=INDENT)
-        if body.exit_code is not None and (not self.show_output or self._lines > MOST_LINES):
-            for line in output_tail(body, self._seen):
-                self.out.line(fit(f"{INDENT}│ {line}", self.out.width), "dim")
-        self._seen.clear()
-        self._lines = 0
-
-    def _command_output(self, text: str) -> None:
-        *whole, rest = (self._output + text).split("\n")
-        self._output = rest[-MOST_LINE:]
-        for line in whole:
-            self._seen.append(line[-MOST_LINE:])
-            if self.show_output and self._lines < MOST_LINES:
-                self.out.block(as_drawn(line[:MOST_LINE]), "dim", indent=f"{INDENT}│ ")
-            self._lines += 1
+        told = self.verbose or not is_told(body)
+        if told:
+            self.out.block(action_line(body), "" if body.ok else "red", indent=INDENT * 2, first=INDENT)
+        self.output.ended(body, told=told)
 
     def _gate_asked(self, body: ev.GateAsked) -> None:
         if self.verbose or self.echo:
@@ -205,17 +212,17 @@ class Printer:
             if self.verbose:
                 self._note(_("allowed ({answer}, by {by})", answer=answer_word(body.answer), by=who(body.by)))
             return
-        self.out.block(_("not run: {why}", why=refusal(body.by, body.comment)), "yellow", indent=INDENT)
+        if body.operation != PLAN_GATE:  # the plan itself says so
+            self.out.block(_("not run: {why}", why=refusal(body.by, body.comment)), "yellow", indent=INDENT)
 
     def _verdict(self, body: ev.VerdictGiven) -> None:
-        for line in verdict_lines(body, self.known, self.out):
+        for line in verdict_lines(body, self._run, self.known, self.out):
             self.out.line(line)
 
     def _objective_changed(self, body: ev.ObjectiveChanged) -> None:
-        again = self.known.objective(body)
-        if again:
-            text = _("attempt {n}", n=body.attempt)
-            self.out.block(figures.joined((text, safe_line(body.strategy))), "cyan", indent=INDENT)
+        told = self.known.objective(self._run, body)
+        if told:
+            self.out.block(told, "cyan", indent=INDENT)
         if self.verbose:
             for item in body.requirements:
                 self._note(f"{item['id']} {safe_line(str(item['text']))}")
@@ -223,7 +230,8 @@ class Printer:
     # --- what it took --------------------------------------------------------------------------------------------
 
     def _model_called(self, body: ev.ModelCalled) -> None:
-        self._usage.add(body)
+        account = self.beside.account(self._run)
+        (self._usage if account is None else self._aside.usage(account)).add(body)
         if not self.verbose:
             return
         parts = (
@@ -237,16 +245,7 @@ class Printer:
         self._note(figures.joined(parts))
 
     def _run_ended(self, body: ev.RunEnded) -> None:
-        words = {
-            "satisfied": _("done, with evidence"),
-            "partial": _("ended with a partial result"),
-            "escalated": _("needs your decision"),
-            "refused": _("ended: it was not allowed"),
-            "failed": _("ended with an error"),
-            "cancelled": _("stopped"),
-            "deferred": _("put off"),
-        }
-        self._status = words.get(body.status, "")
+        self._status = ended(body.status)
 
     # --- details and trouble -------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What the session stands at, in one line below the input and in the answer to /status. Reads state and events."""
+"""What the session stands at, in one line below the input. Reads state and events."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import time
 from typing import TYPE_CHECKING
 
 from duckflow import events as ev
-from duckflow.i18n import _
+from duckflow.i18n import _, ngettext
+from duckflow.state.runs import RunState, SessionState, active_plan, working
+from duckflow.state.vitals import ASK_BELOW, CONSULT_BELOW, REPLAN_BELOW
 from duckflow.ui import figures
+from duckflow.ui.beside import Beside
 from duckflow.ui.out import Out
 from duckflow.ui.safe import safe_line
-from duckflow.ui.sessions import status_word
 from duckflow.ui.wrap import cells, fit, is_narrow, pad
 
 if TYPE_CHECKING:
     from duckflow.llm.base import Tier
     from duckflow.llm.tiers import Models
-    from duckflow.state.runs import RunState
     from duckflow.state.session import Session
 
 
@@ -29,8 +30,9 @@ def chains(models: Models) -> dict[str, list[str]]:
 class Status:
     """Follows the events to know who answered last and what runs right now."""
 
-    def __init__(self, session: Session, models: Models) -> None:
+    def __init__(self, session: Session, models: Models, beside: Beside | None = None) -> None:
         self._session = session
+        self._beside = beside or Beside(session.state)
         self._models = figures.badge(chains(models))
         self._answered = ""
         self._call = ""
@@ -38,9 +40,15 @@ class Status:
         self._since = time.monotonic()
 
     def event(self, event: ev.Event) -> None:
+        self._beside.see(event)
         body = event.body
         if isinstance(body, ev.ModelCalled):
             self._answered = safe_line(f"{body.provider}/{body.model}")
+        elif isinstance(body, ev.RunDetached):  # what runs from now on does not run in front
+            self._actions.clear()
+            self._call = ""
+        elif event.run in self._beside:
+            return
         elif isinstance(body, ev.ActionStarted):
             self._actions[body.action] = safe_line(body.summary or body.operation, exact=True)
             self._since = time.monotonic()
@@ -51,6 +59,8 @@ class Status:
             self._call = ""
 
     def live(self, live: ev.Live) -> None:
+        if live.run in self._beside:
+            return
         if live.kind == "calling":
             self._call = safe_line(live.text).split(" · ")[0]
             self._since = time.monotonic()
@@ -69,59 +79,63 @@ class Status:
         return self._answered or self._models
 
     def line(self, *, busy: bool, asked: bool, waiting: int, width: int) -> str:
-        """The line below the input."""
-        totals = self._session.state.totals
-        parts = [self._session.state.mode, self.badge()]
-        if totals.calls:
-            parts.append(figures.tokens(totals.prompt + totals.completion))
-            parts.append(figures.cost(totals.cost_usd, totals.unpriced, totals.calls))
+        """The line below the input. Where it is narrow, what can be looked up elsewhere gives way first."""
+        state = self._session.state
+        parts = [state.mode, self.badge(), *self._spent(), background(state), low_vitals(state)]
         if waiting:
             parts.append(_("{n} waiting: Ctrl-G", n=waiting))
         if asked:
             parts.append(_("waiting for your answer"))
         elif busy:
             parts.append(_("{what} · Esc stops", what=self.running()))
+        for part in (*reversed(self._spent()), self.badge()):
+            if cells(figures.joined(parts)) < width:
+                break
+            parts.remove(part)
         return fit(figures.joined(parts), width - 1)
 
-
-def show_status(session: Session, models: Models, out: Out) -> None:
-    """Where the work stands."""
-    state = session.state
-    run = state.runs.get(state.focus or "")
-    objective = state.objectives.get(run.objective or "") if run else None
-    rows = [
-        (_("session"), state.id),
-        (_("workspace"), safe_line(state.workspace, exact=True)),
-        (_("mode"), state.mode),
-        (_("models"), figures.badge(chains(models))),
-    ]
-    if run is not None:
-        rows.append((_("step"), _stands(run)))
-        rows.append((_("goal"), safe_line(run.agent.goal)))
-    if objective is not None:
-        rows.append((_("request"), safe_line(objective.request)))
-        about = _("attempt {n}", n=objective.attempt)
-        rows.append(
-            (_("objective"), figures.joined((status_word(objective.status), about, f"{objective.satisfaction:.2f}")))
-        )
-        rows += [(r.id, safe_line(r.text)) for r in objective.requirements]
-    if run is not None and run.question is not None:
-        rows.append((_("open question"), safe_line(run.question.text)))
-    show_rows(rows, out)
+    def _spent(self) -> list[str]:
+        totals = self._session.state.totals
+        if not totals.calls:
+            return []
+        return [
+            figures.tokens(totals.prompt + totals.completion),
+            figures.cost(totals.cost_usd, totals.unpriced, totals.calls),
+        ]
 
 
-def _stands(run: RunState) -> str:
-    """The step, and how it ended or what it is about to do."""
-    steps = {
-        "PLANNING": _("planning"),
-        "EXECUTION": _("execution"),
-        "REVIEW": _("review"),
-        "AWAITING_APPROVAL": _("approval"),
-        "DONE": _("done"),
-    }
-    states = {"IN_PROGRESS": _("in progress"), "SUCCESS": _("done"), "ERROR": _("failed")}
-    state = status_word(run.outcome) if run.outcome else states.get(run.status) or status_word(run.status)
-    return figures.joined((steps.get(run.step or "", "—"), state))
+def background(state: SessionState) -> str:
+    """What goes on beside the conversation, in a few words; empty when nothing does."""
+    runs, plan = working(state), active_plan(state)
+    if plan is not None and (runs or plan.status == "paused"):
+        under_way = [fit(safe_line(step.name), 20) for step in plan.steps if step.status == "in_progress"]
+        more = f" +{len(under_way) - 1}" if len(under_way) > 1 else ""
+        is_busy = any(not is_paused(state, run) for run in runs)
+        where = "".join((*under_way[:1], more)) if is_busy else _("paused")
+        return figures.joined((_("plan {done}/{n}", done=plan.done, n=len(plan.steps)), where))
+    parents = {run.parent for run in runs}
+    busy = [run for run in runs if not is_paused(state, run) and run.id not in parents]
+    if busy:
+        return ngettext("background: {n} running", "background: {n} running", len(busy))
+    return _("background: paused") if runs else ""
+
+
+def is_paused(state: SessionState, run: RunState) -> bool:
+    """A run stands still when it is paused, or the one it works for is."""
+    parent = state.runs.get(run.parent or "") if run.background else None
+    return run.paused or (parent is not None and is_paused(state, parent))
+
+
+def low_vitals(state: SessionState) -> str:
+    """A word for each that is so low that the work will act on it."""
+    front = state.runs.get(state.focus or "")
+    runs = [*working(state), *([front] if front is not None and front.outcome is None else [])]
+    low = (
+        _("mood low") if any(run.vitals.mood < ASK_BELOW for run in runs) else "",
+        _("focus low") if any(run.vitals.focus < REPLAN_BELOW for run in runs) else "",
+        _("stamina low") if any(run.vitals.stamina < CONSULT_BELOW for run in runs) else "",
+    )
+    return figures.joined(low)
 
 
 def show_cost(session: Session, limit: float | None, out: Out) -> None:

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import sys
-import time
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from duckflow import __version__
-from duckflow import events as ev
 from duckflow.errors import DuckflowError
 from duckflow.i18n import _, explain
-from duckflow.ui import crash
+from duckflow.state.runs import working
+from duckflow.ui.around import TWICE_SECONDS, Around
 from duckflow.ui.asking import Asking
-from duckflow.ui.cards import free_answer
+from duckflow.ui.beside import Beside
+from duckflow.ui.chat import Chat
 from duckflow.ui.commands import MODES, Desk, Switch, is_command, run_command, set_mode
 from duckflow.ui.line import Draft, Keys, View, best_line
 from duckflow.ui.out import Out, has_colour
 from duckflow.ui.render import Printer
-from duckflow.ui.safe import safe_line
 from duckflow.ui.status import Status
-from duckflow.ui.trouble import what_happened, where_to_look
+from duckflow.ui.telling import Telling
 from duckflow.ui.welcome import goodbye, recall, welcome
-from duckflow.ui.wrap import fit, flowed
 
 if TYPE_CHECKING:
     from duckflow.engine.kit import Kit
@@ -32,22 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Chat", "Switch", "run_chat"]
 
-News = TypeVar("News", ev.Event, ev.Live)
-
-TWICE_SECONDS = 2.0
 STOP_SECONDS = 10.0
-
-
-class Chat(Protocol):
-    """`engine.chat.ChatLoop` as the terminal sees it."""
-
-    def turn(self, text: str) -> Coroutine[Any, Any, object]: ...
-
-    def command(self, command: str) -> Coroutine[Any, Any, object]: ...
-
-    def steer(self, text: str) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 async def run_chat(kit: Kit, chat: Chat, *, resumed: bool, offer: SessionRow | None) -> int | Switch:
@@ -60,55 +42,68 @@ class Terminal:
         self._kit = kit
         self._chat = chat
         self._offer = offer
-        self._status = Status(kit.session, kit.models)
+        beside = Beside(kit.session.state)
+        self._status = Status(kit.session, kit.models, beside)
         colour = has_colour(sys.stdout)
         keys = Keys(
             submit=self._submit,
-            stop=chat.stop,
+            stop=self._stop,
             interrupt=self._interrupt,
             leave=lambda: self._leave(130 if self.busy else 0),
             cycle=self._cycle,
             open_waiting=lambda: self._asking.open_waiting(),
         )
         view = View(
-            above=self._above,
-            below=self._below,
+            above=lambda: self._around.above(),
+            below=lambda: self._around.below(),
             is_message=lambda: self._asking.open is None,
             can_stop=lambda: self.busy,
+            works=lambda: self.busy or self._in_background(),
         )
         self._line = best_line(kit.session, keys, view, colour=colour)
         self._out = Out(self._line.write, colour=colour, width=lambda: self._line.width)
-        self._printer = Printer(self._out, echo=False)
+        self._printer = Printer(self._out, echo=False, state=kit.session.state, beside=beside)
         self._asking = Asking(kit.door, self._line, self._out)
-        self._desk = Desk(kit, self._out, lambda: self.busy, self._line.clear_screen, offer)
+        self._around = Around(kit.session, self._line, self._asking, self._printer, self._status, lambda: self.busy)
+        self._telling = Telling(self._line, self._printer, self._status, self._asking, kit.settings.home)
+        self._desk = Desk(
+            kit, chat, self._out, lambda: self.busy, self._line.clear_screen, offer, self._asking.open_waiting
+        )
         self._turn: asyncio.Task[None] | None = None
         self._leaving: asyncio.Task[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._commands: set[asyncio.Task[None]] = set()
-        self._interrupted = float("-inf")
+        self._hinted = False  # how background work is stopped was said
         self._switch: Switch | None = None
 
     @property
     def busy(self) -> bool:
         return self._turn is not None and not self._turn.done()
 
+    def _in_background(self) -> bool:
+        return bool(working(self._kit.session.state))
+
     # --- the whole chat ------------------------------------------------------------------------------------------
 
     async def run(self, *, resumed: bool) -> int | Switch:
         session, loop = self._kit.session, asyncio.get_running_loop()
         welcome(self._out, self._kit, version=__version__, resumed=resumed, offer=self._offer)
-        recall(session, self._out, resumed=resumed)
+        recall(session, self._out, resumed=resumed, known=self._printer.known)
         await self._line.drained()
         before = loop.get_exception_handler()
-        loop.set_exception_handler(self._on_loop_error)
-        ends = [session.subscribe(self._on_event), session.watch(self._on_live)]
+        loop.set_exception_handler(self._telling.loop_error)
+        ends = [session.subscribe(self._telling.event), session.watch(self._telling.live)]
         self._kit.door.listener = self._asking
-        loop.call_later(0.3, lambda: loop.run_in_executor(None, _warm_up))
+        warming = loop.call_later(0.3, lambda: loop.run_in_executor(None, _warm_up))
         try:
             code = await self._line.run()
         except EOFError:  # the terminal is gone
             code = 130 if self.busy else 0
         finally:
+            warming.cancel()  # left before it was due: there is nobody to load anything for
             await self._stop_work()
+            self._telling.flush(leaving=True)
+            await self._line.drained()
             self._kit.door.listener = None
             for end in ends:
                 end()
@@ -117,35 +112,6 @@ class Terminal:
             goodbye(session, self._out)
             await self._line.drained()
         return self._switch or code
-
-    # --- what the session tells ----------------------------------------------------------------------------------
-
-    def _on_event(self, event: ev.Event) -> None:
-        self._show(event, self._status.event, self._printer.event)
-
-    def _on_live(self, live: ev.Live) -> None:
-        self._show(live, self._status.live, self._printer.live)
-
-    def _show(self, news: News, *readers: Callable[[News], None]) -> None:
-        """A screen must never break the work it shows."""
-        try:
-            for read in readers:
-                read(news)
-            self._asking.refresh()
-            self._line.redraw()
-        except Exception as error:
-            self._bug(error)
-
-    def _on_loop_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        if isinstance(error, Exception):
-            self._bug(error)
-
-    def _bug(self, error: Exception) -> None:
-        if isinstance(error, OSError) and error.errno == errno.EIO:
-            return  # the terminal is gone: nobody to tell, and a signal is on its way
-        path = crash.record(error, self._kit.settings.home)
-        self._printer.trouble(what_happened(error), where_to_look(path))
 
     # --- what the person does ------------------------------------------------------------------------------------
 
@@ -156,6 +122,7 @@ class Terminal:
         text = text.strip() or self._default_answer()
         if not text:
             return
+        self._telling.flush()  # it happened before this was said
         self._printer.user(text)
         if is_command(text):
             self._commands.add(task := asyncio.get_running_loop().create_task(self._command(text)))
@@ -172,18 +139,13 @@ class Terminal:
         if self.busy:
             self._out.line("  " + _("Work is running: Esc stops it first."), "yellow")
             return
-        self._printer.show_output = True
+        self._printer.output.show = True
         self._start(self._chat.command(command))
 
     def _default_answer(self) -> str:
         """Enter on an empty line takes the default of an open question."""
-        question = self._question()
+        question = self._around.question()
         return question.default or "" if question is not None else ""
-
-    def _question(self) -> ev.QuestionAsked | None:
-        state = self._kit.session.state
-        run = state.runs.get(state.focus or "")
-        return run.question if run is not None and not self.busy else None
 
     def _start(self, work: Coroutine[Any, Any, object]) -> None:
         self._turn = asyncio.get_running_loop().create_task(self._guarded(work))
@@ -195,13 +157,12 @@ class Terminal:
         except DuckflowError as error:
             self._printer.trouble(*explain(error))
         except Exception as error:
-            self._bug(error)
+            self._telling.bug(error)
         finally:
             ticking.cancel()
             self._printer.turn_ended()
-            self._printer.show_output = False
-            self._asking.refresh()
-            self._line.redraw()
+            self._printer.output.show = False
+            self._telling.flush()
 
     async def _tick(self) -> None:
         """The seconds below the line go on while nothing else happens."""
@@ -215,7 +176,7 @@ class Terminal:
         try:
             after = await run_command(self._desk, text)
         except Exception as error:
-            self._bug(error)
+            self._telling.bug(error)
             return
         if isinstance(after, Switch):
             self._switch = after
@@ -226,6 +187,14 @@ class Terminal:
             self._asking.show_again(asked)
             self._line.redraw()
 
+    def _stop(self) -> None:
+        """Esc stops the turn in front; what works in the background is stopped by name."""
+        if self.busy:
+            self._chat.stop()
+        elif self._in_background() and not self._hinted:
+            self._hinted = True
+            self._out.line("  " + _("/tasks stop stops the background work"), "dim")
+
     def _cycle(self) -> None:
         mode = self._kit.session.state.mode
         set_mode(self._kit, MODES[(MODES.index(mode) + 1) % len(MODES)] if mode in MODES else "ask")
@@ -234,11 +203,9 @@ class Terminal:
 
     def _interrupt(self) -> None:
         """Ctrl-C: once clears the line and says how to leave, twice leaves."""
-        now = time.monotonic()
-        if now - self._interrupted < TWICE_SECONDS:
+        if self._around.interrupted():
             self._leave(130 if self.busy else 0)
             return
-        self._interrupted = now
         self._line.draft = Draft()
         self._line.redraw()
         asyncio.get_running_loop().call_later(TWICE_SECONDS, self._line.redraw)
@@ -251,38 +218,29 @@ class Terminal:
 
     async def _left(self, code: int) -> None:
         await self._stop_work()
+        self._telling.flush(leaving=True)
         await self._line.drained()
         self._line.close(code)
 
     async def _stop_work(self) -> None:
         """Nothing is left running. A stop lets an effect under way finish; what does not stop is cancelled."""
-        if not self.busy or self._turn is None:
-            return
-        self._chat.stop()
-        done, _still = await asyncio.wait([self._turn], timeout=STOP_SECONDS)
-        if not done:
-            self._turn.cancel()
-            await asyncio.wait([self._turn], timeout=STOP_SECONDS)
+        if self.busy and self._turn is not None:
+            self._chat.stop()
+            await _ended(self._turn)
+        if self._closing is None and self._in_background():
+            self._closing = asyncio.get_running_loop().create_task(self._chat.close())
+        if self._closing is not None:
+            await _ended(self._closing)
+            error = self._closing.exception() if self._closing.done() and not self._closing.cancelled() else None
+            if isinstance(error, Exception):
+                self._telling.bug(error)
 
-    # --- around the line -----------------------------------------------------------------------------------------
 
-    def _above(self) -> tuple[str, str]:
-        """Style and text between what was printed and the line: at most a few lines."""
-        room = self._line.width - 1
-        if time.monotonic() - self._interrupted < TWICE_SECONDS:
-            told = _("Ctrl-C again leaves; Esc stops the work") if self.busy else _("Ctrl-C again leaves")
-            return "above", fit(told, room)
-        if asked := self._asking.above():
-            return "ask", flowed(asked, room)
-        if tail := self._printer.streaming().strip():
-            return "above", fit(safe_line(tail.split("\n")[-1]), room)
-        if (question := self._question()) is not None:
-            return "ask", flowed(free_answer(bool(question.options), question.default), room)
-        return "above", ""
-
-    def _below(self) -> str:
-        asked = self._asking.open is not None
-        return self._status.line(busy=self.busy, asked=asked, waiting=self._asking.waiting, width=self._line.width)
+async def _ended(task: asyncio.Task[None]) -> None:
+    done, _still = await asyncio.wait([task], timeout=STOP_SECONDS)
+    if not done:
+        task.cancel()
+        await asyncio.wait([task], timeout=STOP_SECONDS)
 
 
 def _warm_up() -> None:

@@ -37,6 +37,7 @@ OWN = {
         ("--risk RISK", N_("only this risk: LOW, MEDIUM, HIGH or CRITICAL")),
         ("--verify", N_("check that nothing was changed in the record; exit code 1 if something was")),
         ("--export FILE", N_("write the events as JSON lines (- is standard output)")),
+        ("--stats", N_("figures of the objectives: attempts, satisfaction, calls, cost (also as JSON)")),
     ),
     "run": (("-p REQUEST", N_("the request, when it is easier to give it as an option")),),
 }

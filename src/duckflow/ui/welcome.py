@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duckflow.engine.kit import Kit
     from duckflow.state.journal import SessionRow
     from duckflow.state.session import Session
+    from duckflow.ui.report import Known
 
 
 def welcome(out: Out, kit: Kit, *, version: str, resumed: bool, offer: SessionRow | None) -> None:
@@ -38,20 +39,30 @@ def welcome(out: Out, kit: Kit, *, version: str, resumed: bool, offer: SessionRo
         out.block(text, "yellow")
 
 
-def recall(session: Session, out: Out, *, resumed: bool) -> None:
-    """The last words of both sides, the question that is still open, and warnings of this start."""
+def recall(session: Session, out: Out, *, resumed: bool, known: Known | None = None) -> None:
+    """The last words of both sides, what is unfinished, the question that is still open, and warnings of this start."""
+    state = session.state
+    run = state.runs.get(state.focus or "")
+    offered = {run.id for run in state.runs.values() if run.escalated}
     last: dict[str, ev.Event] = {}
     warnings: list[ev.Event] = []
     for event in session.store.events(session.id):
         is_warning = isinstance(event.body, ev.Warned)
         warnings = [*warnings, event] if is_warning else []  # what comes after the last word of before
+        if known is not None:
+            known.remember(event.body)
         if isinstance(event.body, ev.Message) and event.body.kind != "data":
             last[event.body.role] = event
+        elif isinstance(event.body, ev.Escalation) and event.run in offered:
+            last["escalation"] = event
     printer = Printer(out, echo=True)
     for event in sorted(last.values(), key=lambda event: event.seq) if resumed else ():
         printer.event(event)
-    run = session.state.runs.get(session.state.focus or "")
-    if run is not None and run.question is not None:
+    if resumed and (state.plans or state.objectives):
+        from duckflow.ui.standing import show_unfinished
+
+        show_unfinished(state, out)
+    if run is not None and run.question is not None and not run.background:
         printer.event(ev.Event(0, "", session.id, run.id, run.question))
     for event in warnings:
         printer.event(event)
@@ -59,5 +70,10 @@ def recall(session: Session, out: Out, *, resumed: bool) -> None:
 
 def goodbye(session: Session, out: Out) -> None:
     """How to come back, when there is something to come back to."""
+    if session.state.plans or session.state.runs:
+        from duckflow.ui.standing import kept
+
+        if told := kept(session.state):
+            out.block(told, "yellow")
     if session.state.title:
         out.line(_("The session is kept: duckflow resume {session}", session=session.id), "dim")
